@@ -53,6 +53,10 @@ wheels: $(VENV)/.dev ## dist/wheels: the Python package for each system, and one
 release: $(VENV)/.dev ## dist/release: wheels, archives, the container image, bills of materials, checksums; ARGS=linux/amd64 for a part
 	@LDFLAGS='$(LDFLAGS)' TAGS=$(TAGS) VERSION=$(VERSION) tools/release/build $(ARGS)
 
+.PHONY: test-release
+test-release: build ## what make release makes, read by other programs: archives, the image in a chroot (as root), the unit, the compose file, the Helm chart
+	cd tools/release && GOWORK=off KYMOGRAM_BINARY=$(CURDIR)/bin/kymogram $(GO) test -count 1 -v .
+
 bin/kymogram: $(GO_SOURCES) $(PAGE) Makefile
 	@mkdir -p bin
 	$(GO) build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $@ ./server/cmd/kymogram
@@ -99,8 +103,9 @@ check-go-web:
 	$(GO) test -short work
 	cd web && npm test --silent
 
-lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.package-lock.json ## buf, golangci-lint, ruff, mypy, biome, tsc
+lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.package-lock.json ## buf, prose, golangci-lint, ruff, mypy, biome, tsc
 	buf lint
+	$(GO) run ./test/prose
 	golangci-lint run --allow-parallel-runners $(PACKAGES)
 	$(VENV)/bin/ruff check python examples test
 	$(VENV)/bin/ruff format --check python examples test
@@ -180,9 +185,10 @@ test-python: $(VENV)/.dev $(VENV)/.package ## tests of the Python package; under
 test-adapters: bin/kymogram ## adapters with the real frameworks that install within two minutes
 	@tools/adapters
 
-test-frameworks: bin/kymogram $(FRAMES)/.installed ## adapters and imports with the real frameworks, in an environment of 6.5 GB
+test-frameworks: bin/kymogram $(FRAMES)/.installed ## adapters, imports and the example of GoMLX with the real frameworks, in an environment of 6.5 GB
 	cd python && PYTHONPATH=src KYMOGRAM_BINARY=$(or $(KYMOGRAM_BINARY),$(CURDIR)/bin/kymogram) \
 		../$(FRAMES)/bin/python -m pytest -p no:cacheprovider tests/frameworks tests/test_adapters.py tests/test_query.py tests/test_query_fork.py tests/test_guides.py $(ARGS)
+	cd examples/gomlx && KYMOGRAM_BINARY=$(or $(KYMOGRAM_BINARY),$(CURDIR)/bin/kymogram) $(GO) test -count 1 .
 
 $(FRAMES)/.light: python/tests/frameworks/light.txt
 	@tools/prepare venv

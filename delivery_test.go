@@ -229,7 +229,7 @@ func TestPointsThatWaitInMemoryAreToldOnce(t *testing.T) {
 	r.look()
 	mu.Lock()
 	defer mu.Unlock()
-	if len(heard) != 1 || !strings.Contains(heard[0], "its share of the disk is used; delivery makes room; new points wait in memory") {
+	if len(heard) != 1 || !strings.Contains(heard[0], "its share of the disk is used; delivery frees it; new points wait in memory") {
 		t.Errorf("heard %q", heard)
 	}
 	if m := r.Metrics(); m.InMemory != 2 || m.FloatPoints != (Counts{Added: n, Enqueued: n}) {

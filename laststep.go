@@ -16,10 +16,11 @@ const (
 	askLimit = 10 * time.Second
 )
 
-// LastStep is the step of the last point of a series, as far as this process knows:
-// of its own points, or of what the server said when the run was opened. It is not
-// ok where there is no point, and where only the server knows; [Run.FindLastStep]
-// tells these apart.
+// LastStep is the step of the last point of a series, as far as this process knows.
+// It knows its own points, and what the server reported when the run was opened.
+//
+// The result is not ok where there is no point, and where only the server knows:
+// [Run.FindLastStep] tells these apart.
 func (r *Run) LastStep(name string, opts ...LogOption) (step int64, ok bool) {
 	c, err := r.parse(opts)
 	if err != nil {

@@ -134,9 +134,8 @@ func (c *call) allLabels() map[string]string {
 	return out
 }
 
-// Log logs one value. Its error tells of a name or step that can never be
-// logged, or of a closed run; the state of the disk, the network and the server
-// is never one.
+// Log logs one value. It fails for an invalid name or step, and when the run is closed.
+// It never fails because of the disk, the network or the server.
 func (r *Run) Log(name string, value float64, opts ...LogOption) error {
 	if len(opts) == 0 {
 		if s := r.known(name); s != nil {

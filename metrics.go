@@ -7,9 +7,9 @@ import (
 // Counts follow one kind of data from the log call to the server.
 type Counts struct {
 	Added    uint64 // given to a log call
-	Enqueued uint64 // in the spool or in the memory behind it
+	Enqueued uint64 // in the spool, or in memory while the spool is full
 	Sent     uint64 // stored by the server
-	Dropped  uint64 // given up: no room, or too many tries
+	Dropped  uint64 // given up: no space, or too many tries
 }
 
 // Metrics are a run's counters at one moment; all but the gauges only grow.
@@ -26,7 +26,7 @@ type Metrics struct {
 	ConnectionAttempts uint64
 	SendErrors         uint64
 	ErrorsReported     uint64
-	ErrorsEvicted      uint64 // that [Run.SenderErrors] had no room for
+	ErrorsEvicted      uint64 // beyond what [Run.SenderErrors] holds
 
 	RenderingFramesAdded, RenderingFramesEncoded, RenderingFramesDropped, RenderingsFinished uint64
 	RenderingsFailed                                                                         uint64 // whose encoder failed; what was whole of them is kept

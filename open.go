@@ -31,7 +31,7 @@ const (
 )
 
 // Init opens a run. It asks the server for at most 0.8 s; without an answer the
-// run begins offline and is delivered later. It fails when the server says no
+// run begins offline and is delivered later. It fails when the server refuses
 // (a wrong key, a name that is taken), and when nothing can be written at all.
 func Init(ctx context.Context, opts Options) (*Run, error) {
 	if err := opts.settle(); err != nil {
@@ -206,16 +206,15 @@ func (r *Run) describeMachine(ctx context.Context) {
 	}
 }
 
-// What travels with the open; more of a configuration follows in the spool, so
-// that its size decides neither how long Init takes nor whether the server is
-// reached in time.
+// What travels with the open. More of a configuration follows in the spool: its size
+// decides neither how long Init takes nor whether the server is reached in time.
 const (
 	openValues = 1000
 	openBytes  = 64 << 10
 )
 
 // fitOpen parts what Init says of the run: the open, and the configuration that
-// it has no room for.
+// does not fit.
 func fitOpen(initial []model.Update) (open, later []model.Update) {
 	values, room := 0, openBytes
 	for _, u := range initial {

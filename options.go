@@ -126,7 +126,7 @@ const (
 	BackpressureSpool Backpressure = "spool"
 	// BackpressureDropNew drops the call's points, and counts them.
 	BackpressureDropNew Backpressure = "drop_new"
-	// BackpressureBlock waits for room, without a limit.
+	// BackpressureBlock waits until the queue takes it, without a limit.
 	BackpressureBlock Backpressure = "block"
 	// BackpressureRaise returns [ErrQueueFull].
 	BackpressureRaise Backpressure = "raise"

@@ -30,7 +30,7 @@ type Field struct {
 
 // LogPoint logs the fields of a point. Its series are told apart by time: two points of one
 // step are both kept, where those of [Run.Log] are the same point. A text has no axis but
-// the step. What cannot be kept is in the error; the fields beside it are logged.
+// the step. What cannot be kept is in the error; the other fields are logged.
 func (r *Run) LogPoint(p Point) error {
 	if drop, err := r.admit(len(p.Fields)); drop || err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 // LogRendering appends a frame to the video of an environment's episode; [EnvID]
 // names the environment. The frame is copied. Another episode of the environment
 // ends the video and begins the next. Encoding (H.264, mp4) and upload happen in
-// the background: the call waits for neither, and a frame for which the queue has
-// no room is dropped and counted. Width and height must be even.
+// the background: the call waits for neither, and a frame is dropped and counted
+// when the queue is full. Width and height must be even.
 func (r *Run) LogRendering(frame image.Image, rlStep, episode int64, opts ...LogOption) error {
 	c, err := r.parse(opts)
 	if err != nil {

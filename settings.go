@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/job"
 	"github.com/kymogram/kymogram/internal/rule"
 	"github.com/kymogram/kymogram/internal/uplink"
@@ -169,17 +170,20 @@ func (o *Options) settleSystem() error {
 	}
 	o.NoSystemMetrics = o.NoSystemMetrics || !capture
 	if text := o.setting("SYSTEM_METRICS_INTERVAL_SECS"); o.SystemMetricsInterval == 0 && text != "" {
-		seconds, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(seconds > 0) || seconds > 1e6 {
-			return invalidf("KYMOGRAM_SYSTEM_METRICS_INTERVAL_SECS is %q, it must be a number of seconds", text)
+		every, err := duration.Seconds(text)
+		if err != nil || every <= 0 || every > longestSetting {
+			return invalidf("KYMOGRAM_SYSTEM_METRICS_INTERVAL_SECS is %q, it must be a number of seconds, or a duration such as 1m30s", text)
 		}
-		o.SystemMetricsInterval = time.Duration(seconds * float64(time.Second))
+		o.SystemMetricsInterval = every
 	}
 	if o.SystemMetricsInterval == 0 {
 		o.SystemMetricsInterval = defaultSystemEvery
 	}
 	return nil
 }
+
+// longestSetting is what a time of the environment may be at most: beyond is a slip of the pen.
+const longestSetting = 1e6 * time.Second
 
 // flag is a yes or no of the environment.
 func (o *Options) flag(name string, fallback bool) (bool, error) {
@@ -202,11 +206,11 @@ func (o *RenderingOptions) settle(all *Options) error {
 	}
 	o.SkipDrainOnClose = o.SkipDrainOnClose || skip
 	if text := all.setting("RENDERING_CLOSE_TIMEOUT"); o.CloseTimeout == 0 && text != "" {
-		seconds, err := strconv.ParseFloat(text, 64)
-		if err != nil || !(seconds >= 0) || seconds > 1e6 {
-			return invalidf("KYMOGRAM_RENDERING_CLOSE_TIMEOUT is %q, it must be a number of seconds", text)
+		limit, err := duration.Seconds(text)
+		if err != nil || limit > longestSetting {
+			return invalidf("KYMOGRAM_RENDERING_CLOSE_TIMEOUT is %q, it must be a number of seconds, or a duration such as 1m30s", text)
 		}
-		o.CloseTimeout = time.Duration(seconds * float64(time.Second))
+		o.CloseTimeout = limit
 	}
 	for what, n := range map[string]*int{"FPS": &o.FPS, "MaxConcurrentEncoders": &o.MaxConcurrentEncoders, "NumEncoderThreads": &o.NumEncoderThreads} {
 		if *n == 0 {

@@ -36,7 +36,7 @@ func (r *Run) look() {
 		r.errors.Report(fmt.Errorf("the spool %s takes no more: %s; new points wait in memory", r.folder.Path, over.Why))
 	}
 	if n := over.Dropped.Total(); n > 0 && r.dropsTold.CompareAndSwap(false, true) {
-		r.errors.Report(fmt.Errorf("the spool %s (%s) and the memory behind it are full: points are dropped and counted", r.folder.Path, over.Why))
+		r.errors.Report(fmt.Errorf("the spool %s (%s) and its memory are full: points are dropped and counted", r.folder.Path, over.Why))
 	}
 	r.settleDropped()
 	r.tellVideos()

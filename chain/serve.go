@@ -68,9 +68,9 @@ func (p PrometheusServeCallParams) matches(info *PrometheusInfo) bool {
 type Registration struct {
 	Netuid int
 	Port   int
-	// IP is the address; the zero Addr is the configured one, else that of the chain's
-	// record until three look-ups of two services agree on another, else the first that a
-	// service says.
+	// IP is the address. The zero Addr is the configured one. Without one it is that of the
+	// chain's record until three look-ups of two services agree on another. Without a
+	// record it is the first that a service returns.
 	IP netip.Addr
 	// Version is what to register; 0 is the Config's.
 	Version uint32

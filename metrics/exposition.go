@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// maxSeries bounds what one exposition holds: a name made of data would grow
-// without end.
+// maxSeries bounds what one exposition holds: names made of data would make
+// it grow without a limit.
 const maxSeries = 10_000
 
 // durations spans a step of a loop and a rendezvous: 0.1 ms to 10 min. Python's
@@ -20,10 +20,10 @@ func durations() []float64 {
 }
 
 // Exposition is a [Handler] that keeps metrics for Prometheus. The end of a name
-// says what it is: .count, .success and .failure are summed in
-// kymogram_metric_events_total, .duration.ms goes to the histogram
-// kymogram_metric_duration_seconds, and kymogram_metric is the last value of any
-// other. The labels are group and name, both exact. Make it with
+// decides where a value goes. Those of .count, .success and .failure are summed in
+// kymogram_metric_events_total. Those of .duration.ms go to the histogram
+// kymogram_metric_duration_seconds. For any other name kymogram_metric is the last
+// value. The labels are group and name, both exact. Make it with
 // [Endpoint.Exposition].
 type Exposition struct {
 	gauges    *prometheus.GaugeVec

@@ -52,10 +52,10 @@ func Start(ctx context.Context, name string, group ...string) Call {
 	return Call{registry: r, name: name, groups: group, began: r.opts.Now()}
 }
 
-// End publishes `<name>` and `<name>.duration.ms`, both the duration in
-// milliseconds, `<name>.count`, which is 1, and `<name>.success` or, when *err is
-// not nil or the function panics, `<name>.failure`, which is 1 too. Defer it; err
-// may be nil. A panic goes on.
+// End publishes four metrics: `<name>` and `<name>.duration.ms`, both the duration in
+// milliseconds, `<name>.count`, which is 1, and `<name>.success`, which is 1 too. When
+// *err is not nil or the function panics, the last one is `<name>.failure`. Defer it;
+// err may be nil. A panic goes on.
 func (c Call) End(err *error) {
 	problem := recover()
 	c.publish(problem == nil && (err == nil || *err == nil))

@@ -40,7 +40,7 @@ CREATE TABLE IF NOT EXISTS state_proof (place TEXT PRIMARY KEY, proof TEXT NOT N
 const busyMs = 30_000
 
 // ComputeDb is a participant's local database, as the compute subnet has it: who was
-// challenged with what result, and which run is ours. Beside it stands what signed
+// challenged with what result, and which run is ours. It also holds what signed
 // records need: this machine's number, sequences, changes that wait, and what was seen of others. It is
 // safe for concurrent use, also by several processes, of both languages.
 //

@@ -1,6 +1,6 @@
-// Package netstate is the distributed state of a network among strangers: what
-// validators and miners of a subnet say about themselves and each other, signed, and
-// what a reader may believe of it. The names follow Neural Internet's compute subnet.
+// Package netstate is the distributed state of a network among strangers. Validators and
+// miners of a subnet sign what they say about themselves and each other, and a reader
+// learns what to believe of it. The names follow Neural Internet's compute subnet.
 //
 //	db, err := netstate.OpenComputeDb(ctx, sqlite) // *sql.DB of any SQLite driver
 //	node, err := netstate.Join(ctx, netstate.Options{DB: db, Wallet: wallet, Role: netstate.Validator, Netuid: 27})
@@ -9,7 +9,7 @@
 //
 // In go a wallet, a server, a database and, if there is one, the chain. A [Node] is
 // one run, named {role}-{hotkey}: its config section is the state. Every change is
-// one signed record on top of the last one, and the attributes of the run beside it.
+// one signed record on top of the last one, and the attributes of the run.
 // Out come states of others: only of records that hold, for this network, now.
 //
 // What holds:

@@ -57,10 +57,10 @@ type Options struct {
 	Version uint32
 	// Life is how long a record counts; 6 hours when 0. [Node.Run] signs anew in time.
 	Life time.Duration
-	// MaxBlocks is how old a record of others may be, in blocks; 0: as its Life says.
+	// MaxBlocks is how old a record of others may be, in blocks; 0: what Life comes to.
 	MaxBlocks uint64
 	// MaxBytes is how much of others is kept without a chain, in bytes of payloads; 64 MiB
-	// when 0. What has no room is [NotRead], unless its hotkey is named in a [Select].
+	// when 0. What does not fit is [NotRead], unless its hotkey is named in a [Select].
 	MaxBytes int
 	// Skew is how far clocks may differ; 5 minutes when 0.
 	Skew time.Duration
@@ -206,8 +206,8 @@ func (n *Node) prepare(ctx context.Context) (err error) {
 // DisplayName is the name of a participant's run on pages.
 func DisplayName(role, hotkey string) string { return role + "-" + hotkey }
 
-// An answer of an honest server ends before: a page of records has 16 MiB, one of runs 8 MiB
-// of texts, which may be six times that as JSON; a server waits for news for 30 s.
+// An answer of an honest server ends before. A page of records has 16 MiB; one of runs has
+// 8 MiB of texts, which may be six times that as JSON. A server waits for news for 30 s.
 const (
 	mostAnswer    = 64 << 20
 	longestAnswer = 5 * time.Minute
@@ -357,7 +357,7 @@ func (n *Node) RunID() string { return n.place.Run }
 // Hotkey is the address that signs.
 func (n *Node) Hotkey() string { return n.wallet.Account().String() }
 
-// Series is the run, for time series beside the state.
+// Series is the run, for time series that are not part of the state.
 func (n *Node) Series() *kymogram.Run { return n.run }
 
 // Close ends the run. The state stays until it expires.

@@ -208,7 +208,7 @@ func (n *Node) specs(hotkey string, raw json.RawMessage) (json.RawMessage, error
 // RunVerdict is how a run is judged now.
 type RunVerdict struct {
 	Run     string `json:"run"`    // its name
-	Hotkey  string `json:"hotkey"` // as the server says
+	Hotkey  string `json:"hotkey"` // as the server reports it
 	Role    string `json:"role"`
 	Verdict string `json:"verdict"`
 	Reason  string `json:"reason"` // one sentence for a person

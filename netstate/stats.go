@@ -11,7 +11,7 @@ import (
 // GPU is what a proof of GPU found: [Stat]'s gpu_specs.
 type GPU = report.GPU
 
-// Stat is what a validator says of one miner.
+// Stat is a validator's report about one miner.
 type Stat = report.Stat
 
 // Stats are those of a validator, by UID.

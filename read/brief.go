@@ -155,9 +155,10 @@ func shown(v Value) any {
 	return v.Str
 }
 
-// Summary is the last values of the numeric series without labels, by metric: ML_STEP before
-// other scales; an evaluation series next to a training one is "METRIC (evaluation)", and the
-// default environment of RL counts as none. Of many the rest is read from the server.
+// Summary is the last values of the numeric series without labels, by metric. ML_STEP comes
+// before other scales. An evaluation series next to a training one is "METRIC (evaluation)".
+// The default environment of RL does not count as a label. Where there are many, the rest is
+// read from the server.
 func (r *Run) Summary(ctx context.Context) (map[string]Last, error) {
 	if r.brief.Summary != nil && !r.brief.SummaryCut && len(r.brief.Summary) < briefSummary {
 		out := make(map[string]Last, len(r.brief.Summary))

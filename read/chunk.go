@@ -112,9 +112,9 @@ func (s *Series) Chunks(ctx context.Context, rows int, options ...Option) iter.S
 // nextHeader carries the next page's cursor, for which Arrow has no place.
 const nextHeader = "Kymogram-Next"
 
-// Arrow ranges over the points of one series as [Run.Chunks] does, each part an Arrow IPC
-// stream as the server writes it: for programs with an Arrow library, of which this package
-// needs none. The package read/record makes record batches of it. A stream can be read until
+// Arrow ranges over the points of one series as [Run.Chunks] does. Each part is an Arrow IPC
+// stream as the server writes it, for programs with an Arrow library. This package needs
+// none. The package read/record makes record batches of it. A stream can be read until
 // the next one is asked for; one that breaks off fails with an error that is not io.EOF.
 func (r *Run) Arrow(ctx context.Context, metric string, rows int, options ...Option) iter.Seq2[io.Reader, error] {
 	return func(yield func(io.Reader, error) bool) {

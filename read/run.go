@@ -153,7 +153,9 @@ func (c *Client) Runs(ctx context.Context, workspace, project string, filter Run
 	}
 }
 
-// Run reads one run by its id, an alias, or workspace/project/name.
+// Run reads one run by its id, an alias, workspace/project/name, or less of it where that means
+// one run only: project/name, the name or the display name. The error for a name of several
+// lists them.
 func (c *Client) Run(ctx context.Context, ref string) (*Run, error) {
 	var found struct {
 		ID string `json:"id"`
@@ -163,6 +165,11 @@ func (c *Client) Run(ctx context.Context, ref string) (*Run, error) {
 	}
 	run := &Run{client: c}
 	return run, c.get(ctx, "/api/v1/runs/"+url.PathEscape(found.ID), nil, run)
+}
+
+// Project finds the workspace and the project of a project's name, where one workspace has it.
+func (c *Client) Project(ctx context.Context, name string) (workspace, project string, err error) {
+	return c.server.Project(ctx, name)
 }
 
 // ByID is the run of an id without asking the server: of its fields only ID is set.

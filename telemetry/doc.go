@@ -4,13 +4,12 @@
 //	logger.Log("training_step", telemetry.Tags{"window": 12}, telemetry.Fields{"loss": 0.75})
 //	err = logger.Close(ctx)
 //
-// The points of [New] go through the spool to the Kymogram server, into the run ROLE-UID, so that
-// a kill of the process loses none. Package telemetry/influx sends them to an InfluxDB instead; it
-// is a module of its own: InfluxDB's client brings a web server's dependencies, of which nobody
-// else is to hear.
+// The points of [New] go through the spool to the Kymogram server, into the run ROLE-UID. A kill
+// of the process loses none. Package telemetry/influx sends them to an InfluxDB instead. It is a
+// module of its own, because InfluxDB's client brings the dependencies of a web server.
 //
-// What holds: no call of [Logger.Log] waits for a network or fails; what is not kept is counted
-// ([Logger.Counts]) and told once. A point lands where the same point sent through the server's
-// Influx door lands. To read the code, start at [Logger.Log]; values.go and tags.go hold the
-// original's rules.
+// No call of [Logger.Log] waits for a network or fails. What is not kept is counted
+// ([Logger.Counts]) and warned of once. A point is stored in the same place as the same point
+// sent as InfluxDB's line protocol. To read the code, start at [Logger.Log]; values.go and
+// tags.go hold the original's rules.
 package telemetry

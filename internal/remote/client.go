@@ -171,7 +171,8 @@ func (c *Client) refusal(response *http.Response) error {
 		Error *model.Error `json:"error"`
 	}
 	if json.Unmarshal(body, &doc) == nil && doc.Error != nil && doc.Error.Message != "" {
-		return doc.Error
+		// The server does not know by which address it was asked.
+		return doc.Error.WithHint("%s", strings.ReplaceAll(doc.Error.Hint, "kymogram login ADDRESS", "kymogram login "+c.Base))
 	}
 	hint := "is it another program, or a proxy?"
 	if c.Flag != "" {
@@ -218,22 +219,51 @@ func unread(err error) error {
 	return fmt.Errorf("read the server's answer: %w", err)
 }
 
-// RunID asks for the ULID of workspace/project/name; an id is its own answer.
-func (c *Client) RunID(ctx context.Context, ref string) (string, error) {
-	if id, err := model.ParseRunID(ref); err == nil {
-		return id.String(), nil
-	}
-	body, err := c.Document(ctx, http.MethodGet, "/api/v1/resolve", url.Values{"run": {ref}})
+// resolved is what a server found for a name.
+type resolved struct{ ID, Workspace, Project, Name string }
+
+func (c *Client) resolve(ctx context.Context, what, ref string) (doc resolved, err error) {
+	body, err := c.Document(ctx, http.MethodGet, "/api/v1/resolve", url.Values{what: {ref}})
 	if err != nil {
-		return "", err
+		return doc, err
 	}
-	var doc struct {
-		ID string `json:"id"`
+	if err := json.Unmarshal(body, &doc); err != nil || doc.ID+doc.Workspace == "" {
+		return doc, fmt.Errorf("the server did not say which %s %q is", what, ref)
 	}
-	if err := json.Unmarshal(body, &doc); err != nil || doc.ID == "" {
-		return "", fmt.Errorf("the server did not say which run %s is", ref)
+	return doc, nil
+}
+
+// RunID asks for the ULID of the run that a person calls ref: an id, workspace/project/name, or
+// less of it where that means one run only.
+func (c *Client) RunID(ctx context.Context, ref string) (string, error) {
+	doc, err := c.resolve(ctx, "run", ref)
+	return doc.ID, err
+}
+
+// RunName is workspace/project/name of a run, or its ULID where the server does not say.
+func (c *Client) RunName(ctx context.Context, id string) (string, error) {
+	doc, err := c.resolve(ctx, "run", id)
+	if doc.Name == "" {
+		return id, err
 	}
-	return doc.ID, nil
+	return doc.Workspace + "/" + doc.Project + "/" + doc.Name, err
+}
+
+// ExactRunID asks for the ULID of workspace/project/name, and takes no other run for it:
+// CodeNotFound where there is none.
+func (c *Client) ExactRunID(ctx context.Context, ref string) (string, error) {
+	doc, err := c.resolve(ctx, "run", ref)
+	if model.CodeOf(err) == model.CodeAmbiguous || err == nil && doc.Name != "" && doc.Workspace+"/"+doc.Project+"/"+doc.Name != ref {
+		return "", model.Errorf(model.CodeNotFound, "there is no run %s", ref)
+	}
+	return doc.ID, err
+}
+
+// Project asks for the workspace and the project that a person calls ref: workspace/project, or
+// the project alone where one workspace has it.
+func (c *Client) Project(ctx context.Context, ref string) (workspace, project string, err error) {
+	doc, err := c.resolve(ctx, "project", ref)
+	return doc.Workspace, doc.Project, err
 }
 
 // RunPath is the address of a run's resource.

@@ -73,7 +73,7 @@ func (f *Folder) room() error {
 	if f.FS.FreeBytes/10 >= 2*firstSegment {
 		return nil
 	}
-	return fmt.Errorf("spool folder %s has no room: a tenth of the free space is %d bytes", f.Path, f.FS.FreeBytes/10)
+	return fmt.Errorf("spool folder %s has too little free space: a tenth of the free space is %d bytes", f.Path, f.FS.FreeBytes/10)
 }
 
 func resolve(env func(string) string, fits func(*Folder) error) (*Folder, error) {

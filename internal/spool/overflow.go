@@ -142,9 +142,9 @@ func whyFull(err error) string {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return "the disk is full; free some of it"
 	case model.CodeOf(err) == model.CodeDiskFull:
-		return "its share of the disk is used; delivery makes room"
+		return "its share of the disk is used; delivery frees it"
 	case errors.As(err, &errno):
-		return "the disk says " + errno.Error()
+		return "the disk reports " + errno.Error()
 	}
 	return err.Error()
 }

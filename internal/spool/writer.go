@@ -140,7 +140,7 @@ func (w *Writer) limit() error {
 		w.maxSegment /= 2
 	}
 	if int64(firstSegment) > w.cap {
-		return model.Errorf(model.CodeDiskFull, "the spool %s has no room: its cap is %d bytes, a tenth of the free space", w.folder.Path, w.cap).
+		return model.Errorf(model.CodeDiskFull, "the spool %s has too little space: its cap is %d bytes, a tenth of the free space", w.folder.Path, w.cap).
 			WithHint("free disk space, or set KYMOGRAM_SPOOL_DIR to a folder on another disk")
 	}
 	return nil

@@ -35,7 +35,7 @@ type Page struct {
 func (p *Page) Follows(since uint64) error {
 	switch {
 	case p.Next < since || p.Next > MaxNumber:
-		return refuse("the server's answer is wrong: the list from record %d on goes on at record %d", since, p.Next)
+		return refuse("the server's answer is wrong: the list from record %d on continues at record %d", since, p.Next)
 	case p.More && (p.Next == since || len(p.Entries)+len(p.Evidence) == 0):
 		return refuse("the server's answer is wrong: the list from record %d on has nothing and says that there is more", since)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wallet"
 )
@@ -138,11 +139,11 @@ func (c Clock) ahead(r *Record) error {
 // blocks are those that the chain makes in a time, 12 s each.
 func blocks(d time.Duration) uint64 { return uint64(d/(12*time.Second)) + 1 }
 
-func round(d time.Duration) time.Duration {
+func round(d time.Duration) string {
 	if d < time.Second {
-		return d
+		return duration.Text(d)
 	}
-	return d.Round(time.Second)
+	return duration.Text(d.Round(time.Second))
 }
 
 // CheckLegacy judges the old signature: sr25519 over the SHA-256 of the run's

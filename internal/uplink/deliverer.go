@@ -322,7 +322,7 @@ func (d *Deliverer) deliver(ctx context.Context, hold *spool.Hold) (over bool, e
 			return false, err
 		}
 		if err != nil && !short {
-			d.opts.Log.Warn("this program may open no more files; writers wait in the spool until others end. Raise the limit (ulimit -n): a writer takes three", "error", err)
+			d.opts.Log.Warn("out of file descriptors: writers wait in the spool until others end. Raise the limit (ulimit -n): a writer takes three", "error", err)
 		}
 		short = err != nil
 		if time.Since(beat) >= time.Second {

@@ -107,7 +107,7 @@ func (f *keyFields) key() (*Key, error) {
 		return keyOf(mini.ExpandEd25519())
 	}
 	return nil, model.Errorf(model.CodeInvalid, "the key file holds no secret: it can only be read, not sign").
-		WithHint("name the hotkey's own file, not the …pub.txt beside it")
+		WithHint("name the hotkey's own file, not the …pub.txt next to it")
 }
 
 func (f *keyFields) account() (Account, error) {

@@ -588,4 +588,4 @@ def test_logs_refuses(served: Served) -> None:
         done = subprocess.run(
             [str(BINARY), "logs", "a/b/c", *given], capture_output=True, text=True, check=False
         )
-        assert done.returncode == 2 and given[0].strip("-") in done.stderr.replace("time", "since")
+        assert done.returncode == 2 and given[0] in done.stderr

@@ -27,7 +27,7 @@ type Options struct {
 	telemetry.Options
 	Host string // INFLUXDB_HOST; a host alone means https. Without both the points go to Kymogram
 	Port int    // INFLUXDB_PORT, else 8086
-	API  string // "v1", "v2"; empty: as the server says at /ping
+	API  string // "v1", "v2"; empty: as the server answers at /ping
 
 	BatchSize     int           // 10,000 for validators, else 1,000
 	FlushInterval time.Duration // 60 s

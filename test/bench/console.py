@@ -81,7 +81,7 @@ def main() -> None:
         found: dict[str, list[list[float]]] = {"without": [], "with": []}
         for _ in range(rounds):
             for on, figures in found.items():
-                with tempfile.TemporaryDirectory(prefix="console-bench-") as folder:
+                with tempfile.TemporaryDirectory(prefix="console-bench-", ignore_cleanup_errors=True) as folder:
                     figures.append(once(kind, on, Path(folder)))
         for on, figures in found.items():
             burst, paused, close = (statistics.median(column) for column in zip(*figures))

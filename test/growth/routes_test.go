@@ -202,6 +202,29 @@ func runs(l *lab, n int) string {
 	return ""
 }
 
+// shown makes runs with one display name.
+func shown(l *lab, n int) string {
+	l.t.Helper()
+	for i := range n {
+		r := opening(text(i, "run-%d"))
+		r.DisplayName = "same"
+		l.opened(r)
+	}
+	return ""
+}
+
+// refused asks for what is not there, or is there several times.
+func refused(path string, fill func(*lab, int) string) func(*lab, int) func() {
+	return func(l *lab, n int) func() {
+		fill(l, n)
+		return func() {
+			if code, text := l.send("GET", path, nil, nil); code != 400 && code != 404 {
+				l.t.Fatalf("GET %s: %d %.300s", path, code, text)
+			}
+		}
+	}
+}
+
 func projects(l *lab, n int) string {
 	l.t.Helper()
 	for i := range n {
@@ -460,6 +483,9 @@ func routes() []row[*lab] {
 			return func() { l.ok("POST", "/api/v1/runs/"+id+"/restore", nil) }
 		}},
 		{call: "GET /api/v1/resolve", grows: "runs", n: 50, run: reads("/api/v1/resolve?run=w/p/run-0", runs)},
+		{call: "GET /api/v1/resolve", grows: "runs of one display name", n: 50, run: refused("/api/v1/resolve?run=same", shown)},
+		{call: "GET /api/v1/resolve", grows: "runs with other names", n: 50, run: refused("/api/v1/resolve?run=nobody", runs)},
+		{call: "GET /api/v1/resolve", grows: "projects with other names", n: 50, run: refused("/api/v1/resolve?project=nobody", projects)},
 		{call: "GET /api/v1/runs/{id}/series", grows: "series", n: 1_000, run: reads("/api/v1/runs/RUN/series?limit=10000", filled(ofSeries))},
 		{call: "GET /api/v1/runs/{id}/series", grows: "points", n: 20_000, run: reads("/api/v1/runs/RUN/series?preview=64", filled(ofPoints))},
 		{call: "GET /api/v1/runs/{id}/points", grows: "points", n: 10_000, run: reads("/api/v1/runs/RUN/points?metric=m0&limit=100000", filled(ofPoints))},
@@ -599,6 +625,18 @@ func routes() []row[*lab] {
 		{call: "POST /api/v1/keys", grows: "keys", n: 50, run: func(l *lab, n int) func() { return func() { keys(l, n) } }},
 		{call: "POST /api/v1/links", grows: "links", n: 200, run: each(func(l *lab, _ int) { l.ok("POST", "/api/v1/links", []byte("{}")) })},
 		{call: "POST /api/v1/session", grows: "sign-ins", n: 50, run: each(func(l *lab, _ int) { l.ok("POST", "/api/v1/session", document(map[string]string{"token": l.key})) })},
+		{call: "POST /api/v1/session/key", grows: "keys", n: 50, run: func(l *lab, n int) func() {
+			keys(l, n)
+			var made struct{ Link string }
+			if err := json.Unmarshal(l.ok("POST", "/api/v1/links", []byte("{}")), &made); err != nil {
+				l.t.Fatal(err)
+			}
+			_, token, _ := strings.Cut(made.Link, "#")
+			return func() {
+				l.ok("POST", "/api/v1/session/key", document(map[string]any{"token": token, "name": "x", "scopes": []string{"read"}}))
+			}
+		}},
+		{call: "GET /api/v1/key", grows: "keys", n: 50, run: reads("/api/v1/key", keys)},
 		{call: "DELETE /api/v1/session", grows: "sign-outs", n: 50, run: each(func(l *lab, _ int) {
 			l.ok("DELETE", "/api/v1/session", nil, map[string]string{"Cookie": "kymogram_session=" + l.key})
 		})},
@@ -649,6 +687,7 @@ func reasons() map[string]string {
 		"POST /api/v1/blobs/{sha256}/url":       "one signature over fixed bytes",
 		"GET /api/v1/runs/{id}/files":           "a page by a key, as renderings, which have a row; only the W&B receiver writes files",
 		"GET /api/v1/runs/{id}/files/{name...}": "the bytes of a blob, which have rows",
+		"DELETE /api/v1/key":                    "as DELETE of a key by its id",
 		"DELETE /api/v1/keys/{id}":              "one row of the catalog, by its primary key; the list of keys has a row",
 	}
 }

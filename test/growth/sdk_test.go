@@ -341,7 +341,7 @@ func callsWithoutRows() map[string]string {
 		"Run.SenderErrors": "at most 100 errors are kept",
 		"Run.Fail":         through + ": Run.Close", "Run.Interrupt": through + ": Run.Close",
 		"Run.Project":      field,
-		"read.Run.Lineage": once, "read.Client.Run": once, "read.Dial": "opens no connection",
+		"read.Run.Lineage": once, "read.Client.Run": once, "read.Client.Project": once, "read.Dial": "opens no connection",
 		"read.Client.ByID": "makes no request",
 		"read.Run.Files":   "as a list of renderings, which has a row; only the W&B receiver writes files",
 		"read.File.Open":   "one blob, which has rows", "read.File.Download": "one blob, which has rows",

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -126,9 +127,13 @@ func (g *goFile) add(at token.Pos, words string, r rule) {
 	g.texts = append(g.texts, paragraphs(g.name, first, words, r)...)
 }
 
-// isProse is false for names, formats, SQL and markup.
+// small are words that hardly any long sentence lacks; a list of names does.
+var small = regexp.MustCompile(`(?i)\b(a|an|and|are|at|by|for|from|in|is|it|no|not|of|on|or|the|to|with)\b`)
+
+// isProse is false for lists of names, formats, SQL and markup.
 func isProse(words string) bool {
-	return len(strings.Fields(words)) > 3 && !strings.ContainsAny(words, "<{\\") && !isSQL(words)
+	return len(strings.Fields(words)) > 3 && !strings.ContainsAny(words, "<{\\") && !isSQL(words) &&
+		strings.Count(words, ";") < 5 && small.MatchString(words)
 }
 
 func isSQL(words string) bool {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 )
 
 func main() {
@@ -32,7 +33,7 @@ func run(root string) error {
 	findings := judge(texts)
 	out := bufio.NewWriter(os.Stdout)
 	for _, f := range findings {
-		fmt.Fprintf(out, "%s:%d: %s\n", f.file, f.line, f.what)
+		fmt.Fprintln(out, f)
 	}
 	fmt.Fprintf(out, "%d findings in %d texts\n", len(findings), len(texts))
 	if err := out.Flush(); err != nil {
@@ -63,6 +64,8 @@ type finding struct {
 	what string
 }
 
+func (f finding) String() string { return fmt.Sprintf("%s:%d: %s", f.file, f.line, f.what) }
+
 // judge finds what breaks a rule, in the order of files and lines.
 func judge(texts []text) []finding {
 	var out []finding
@@ -71,7 +74,8 @@ func judge(texts []text) []finding {
 		for _, s := range sentences(t.words) {
 			line := t.line(s.start)
 			n := count(s.words)
-			if n > t.rule.longest {
+			isList := 2*(strings.Count(s.words, ",")+strings.Count(s.words, "·")) >= n
+			if n > t.rule.longest && !isList {
 				out = append(out, finding{t.file, line, fmt.Sprintf("%d words, at most %d: %s", n, t.rule.longest, excerpt(s.words))})
 			}
 			if t.rule.mean > 0 && !t.cell {
@@ -94,7 +98,7 @@ func judge(texts []text) []finding {
 		}
 	}
 	for file, m := range means {
-		if m.words > m.most*m.sentences {
+		if m.sentences >= fewSentences && m.words > m.most*m.sentences {
 			out = append(out, finding{file, 1, fmt.Sprintf("%.1f words a sentence, at most %d", float64(m.words)/float64(m.sentences), m.most)})
 		}
 	}
@@ -103,5 +107,8 @@ func judge(texts []text) []finding {
 	})
 	return out
 }
+
+// fewSentences have no mean that says anything.
+const fewSentences = 5
 
 type mean struct{ words, sentences, most int }

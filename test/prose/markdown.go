@@ -77,12 +77,15 @@ func inline(n ast.Node, data []byte, words *strings.Builder, lines *[]mark) {
 	for c := n.FirstChild(); c != nil; c = c.NextSibling() {
 		switch c := c.(type) {
 		case *ast.Text:
-			*lines = append(*lines, mark{words.Len(), 1 + bytes.Count(data[:c.Segment.Start], []byte("\n"))})
+			*lines = append(*lines, markOf(c, data, words.Len()))
 			words.Write(c.Segment.Value(data))
 			if c.SoftLineBreak() || c.HardLineBreak() {
 				words.WriteByte(' ')
 			}
 		case *ast.CodeSpan:
+			if code, ok := c.FirstChild().(*ast.Text); ok {
+				*lines = append(*lines, markOf(code, data, words.Len()))
+			}
 			words.WriteString("`x`")
 		case *ast.String:
 			words.Write(c.Value)
@@ -90,4 +93,8 @@ func inline(n ast.Node, data []byte, words *strings.Builder, lines *[]mark) {
 			inline(c, data, words, lines)
 		}
 	}
+}
+
+func markOf(t *ast.Text, data []byte, offset int) mark {
+	return mark{offset, 1 + bytes.Count(data[:t.Segment.Start], []byte("\n"))}
 }

@@ -53,7 +53,7 @@ type sentence struct {
 // what begins the next one.
 var ends = regexp.MustCompile("[.!?][)\"'”’*]*\\s+")
 
-var abbreviation = regexp.MustCompile(`(?i)(\b(e\.g|i\.e|vs|cf|etc|approx|no)|\b[A-Z])\.$`)
+var abbreviation = regexp.MustCompile(`((?i:\b(e\.g|i\.e|vs|cf|etc|approx|no))|\b[A-Z])\.$`)
 
 func sentences(words string) []sentence {
 	var out []sentence
@@ -102,7 +102,8 @@ var private = []struct {
 }{
 	{regexp.MustCompile(`(?i)\brooms?\b`), "queue limit, memory or space"},
 	{regexp.MustCompile(`(?i)\b(has|have) arrived\b|\b(is|are) had\b`), "delivered or acknowledged"},
-	{regexp.MustCompile(`(?i)\b(says|tells)\b`), "reports, warns, logs, shows or describes"},
+	// A page, a key or a field may say something; a program reports, warns, logs or shows it.
+	{regexp.MustCompile(`(?i)\b(agent|client|daemon|doctor|driver|exporter|kymogram|logger|node|package|process|program|run|scraper|script|sdk|server|uploader|uplink|validator|miner) (then |also |only |never )?(says|tells)\b`), "reports, warns, logs or shows"},
 	{regexp.MustCompile(`(?i)\bgo(es)? on (behind|where|at|after)\b|\bbehind (step|it|them|that)\b`), "after, or continues at"},
 	{regexp.MustCompile(`(?i)\bbesides?\b`), "next to, together with, or while … runs"},
 	{regexp.MustCompile(`(?i)\b(signs? of life|(a|one|two|its|each|per|every|process|new) (life|lives))\b`), "attempt, restart or last activity"},

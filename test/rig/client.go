@@ -19,6 +19,9 @@ type Client struct {
 	base, key string
 }
 
+// NewClient reads the server at an address, such as http://127.0.0.1:7070.
+func NewClient(address, key string) *Client { return &Client{base: address, key: key} }
+
 // Run is what the tests read of a run.
 type Run struct {
 	ID     string         `json:"id"`

@@ -74,10 +74,10 @@ def log_rendering(
 
     `frame` is uint8, (H, W, 3) in RGB, or (H, W) or (H, W, 1) in grey, with even
     H and W; it is copied. Another episode of the environment ends the video and
-    begins the next. Each `name` is a video of its own beside the one without a
-    name, such as one an agent. Encoding (H.264, mp4) and upload happen in the
-    background: the call waits for neither, and a frame for which the queue has
-    no room is dropped and counted. Needs `pip install 'kymogram[rendering]'`.
+    begins the next. Each `name` is a video of its own, such as one for each agent.
+    Encoding (H.264, mp4) and upload happen in the background: the call waits for
+    neither. When the queue is full, the frame is dropped and counted. Needs
+    `pip install 'kymogram[rendering]'`.
     Raises KymogramValidationError, a ValueError, for a frame that breaks a rule.
     """
     current_run().log_rendering(frame, rl_step, episode, env_id, name=name)

@@ -42,7 +42,7 @@ class StandardMetricScale(str, Enum):
 
 
 class LogLevel(CaseInsensitiveEnum):
-    """How much the client says on stderr."""
+    """How much the client prints on stderr."""
 
     Trace = "TRACE"
     Debug = "DEBUG"
@@ -85,11 +85,11 @@ class ResumeStrategy(CaseInsensitiveEnum):
 
 
 class BackpressureStrategy(CaseInsensitiveEnum):
-    """What happens to new points when there is no room for them.
+    """What happens to new points when the queue is full.
 
-    Under `spool` and `spool_then_raise` the room is the disk: at most the
+    Under `spool` and `spool_then_raise` the queue is the disk: at most the
     spool's cap, then 64 MiB of memory. Under the others it is `queue_capacity`
-    points that the server has not acked.
+    points that the server has not acknowledged.
     """
 
     Spool = "spool"  # drop and count them: the default

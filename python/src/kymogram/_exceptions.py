@@ -65,7 +65,7 @@ class KymogramClosingError(KymogramError):
 
 
 class KymogramEventQueueFullError(KymogramError):
-    """There is no room for a point, and the backpressure strategy asks for an error."""
+    """The queue is full, and the backpressure strategy asks for an error."""
 
 
 class KymogramErrorQueueFullError(KymogramError):
@@ -73,7 +73,7 @@ class KymogramErrorQueueFullError(KymogramError):
 
 
 class KymogramProcessForkError(KymogramError):
-    """A process cannot go on after a fork; never raised: a child opens a writer of its own."""
+    """A process cannot continue after a fork; never raised: a child opens a writer of its own."""
 
 
 class KymogramSpoolUnavailableError(KymogramLoggerInitError):

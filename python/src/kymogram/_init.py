@@ -97,15 +97,15 @@ def init(
     Which run: `resume_strategy` "never" joins a run of the same
     `orchestration_id` only, "allow" any. `resume_from_step=S` hides what earlier
     attempts logged at S and later. `fork_from_run` and `fork_at_step` name the
-    run that this one goes on from. Two lives with one `logger_id` are one writer.
+    run that this one continues. Processes with one `logger_id` are one writer.
 
-    What the creating process says: `config`, `tags`, `description`, the commit,
+    Run metadata: `config`, `tags`, `description`, the commit,
     the machine (`capture_environment`).
 
-    Room: under the default `backpressure_strategy="spool"` the disk is the
+    Queue: under the default `backpressure_strategy="spool"` the disk is the
     queue (`disk`: its folder, or DiskConfig with a cap). Under "drop_new",
     "block" and "raise", `queue_capacity` bounds the points that the server has
-    not acked; a call waits `enqueue_timeout_secs` for room ("block": for ever).
+    not acked; while it is full, a call waits `enqueue_timeout_secs` ("block": no limit).
 
     Sending: the agent keeps at most `max_pending_requests` batches in flight,
     none above `max_msg_size` bytes or older than `batch_max_age_secs`, packed by

@@ -6,11 +6,14 @@ from __future__ import annotations
 class Metrics:
     """Counters of the current run; all but the memory's only grow.
 
-    added = given to a log call, enqueued = written to the spool (or, while the
-    disk is full, to memory), sent = acked by the server, dropped = given up
-    for want of room or after the last try, refused = by the server for good,
-    pending = in the spool beyond what the server has decided about. So
-    added = sent + pending + refused + dropped, and what is in memory.
+    - added: given to a log call.
+    - enqueued: written to the spool, or to memory while the disk is full.
+    - sent: acknowledged by the server.
+    - dropped: given up because the queue was full, or after the last try.
+    - refused: rejected by the server for good.
+    - pending: in the spool, not yet decided by the server.
+
+    So added = sent + pending + refused + dropped, and what is in memory.
     """
 
     attribute_updates_added: int
@@ -66,10 +69,10 @@ class Metrics:
 class CloseInfo:
     """What close() left behind.
 
-    `metrics` are the last counters; `has_undelivered_spool` says whether the
-    server lacks something of this writer, points or videos, `leftover_segments`
-    and `leftover_bytes` how much disk that takes; `foreign_spools` are the folders
-    of other writers that wait in the same spool.
+    `metrics` are the last counters. `has_undelivered_spool` is true when points
+    or videos of this writer are not delivered yet; `leftover_segments` and
+    `leftover_bytes` are the disk space that they take. `foreign_spools` are the
+    folders of other writers that wait in the same spool.
     """
 
     def __init__(

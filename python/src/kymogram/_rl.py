@@ -61,11 +61,12 @@ def log_rl_environment_step(
 
     One environment takes a number or an array of shape (T,); with M ids in
     `env_id` the value has shape (M,) or (M, T). `episode` and `timestamp` are
-    one number, one an environment, (M,), or one a value, (M, T). The step
-    within the episode is counted, over updates, from 0 (from 1 with
-    `auto_start_from_one`, decided at a series' first call) until the episode
-    changes; `env_step` gives it instead: that of the first value, or one a
-    value. Each environment belongs to one process: a second one is warned.
+    one number, one an environment, (M,), or one a value, (M, T).
+
+    The step within the episode is counted over updates until the episode changes.
+    It begins with 0, or with 1 when the series' first call has
+    `auto_start_from_one`. `env_step` gives it instead: the step of the first value,
+    or one step for each value. Each environment belongs to one process: a second one is warned.
     """
     of(logger()).environment_step(
         metric_name,

@@ -201,7 +201,7 @@ class Run:
         return found if found is not None else self._open_in_child()
 
     def logger_for_points(self) -> Logger:
-        """The logger, once there is room for a point or the call's points are to be dropped."""
+        """The logger, once the queue takes a point or the call's points are to be dropped."""
         found = self.logger()
         found.writer.gate()
         return found

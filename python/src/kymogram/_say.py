@@ -1,4 +1,4 @@
-"""What the client tells a person: short lines on stderr, each at most once."""
+"""What the client prints for a person: short lines on stderr, each at most once."""
 
 from __future__ import annotations
 

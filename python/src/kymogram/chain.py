@@ -64,7 +64,7 @@ class PrometheusServeCallParams(TypedDict):
 
 
 class AxonInfo(TypedDict):
-    """What a node's axon says of itself."""
+    """What a node's axon answers about itself."""
 
     version: int  # see version_as_int
     ip: str

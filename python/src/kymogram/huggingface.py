@@ -7,7 +7,7 @@ Logged are the Trainer's logs as train/…, eval/… and test/…, with the glob
 step as their step, and the arguments and the model's configuration under
 `config/`. A training that goes on from a checkpoint opens a new attempt of its
 run: points after the checkpoint are the new ones. A second train() from step 0
-goes on behind the first's last step; every trial of hyperparameter_search() is a
+continues after the last step of the first; every trial of hyperparameter_search() is a
 run of its own.
 """
 

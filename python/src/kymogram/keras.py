@@ -22,10 +22,10 @@ class KymogramCallback(Callback):
     a run that is open already is used. With `batch_frequency=N` every N-th batch
     is logged too, as batch/…, the optimizer's iteration as its step. evaluate()
     outside of fit() is logged as evaluate/…. The run ends with the process or by
-    close(). `fit(initial_epoch=E)` goes on at epoch E; give `resume_strategy=
-    "allow"` and `resume_from_step=E` to let it replace what an earlier life
+    close(). `fit(initial_epoch=E)` continues at epoch E; give `resume_strategy=
+    "allow"` and `resume_from_step=E` to let it replace what an earlier attempt
     logged there. Another fit() that begins at an epoch that was logged already
-    goes on behind the last.
+    continues after the last one.
     """
 
     def __init__(self, batch_frequency: int = 0, **arguments: Any) -> None:

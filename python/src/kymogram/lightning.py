@@ -37,7 +37,7 @@ class KymogramLogger(Logger):
     a run that is open already is used. The run stays open after fit(), so that
     test() logs into it too; it ends with the process, by close(), or as failed
     when fit() raised. The fit() of another Trainer, which counts from 0 again,
-    goes on behind the last step. To go on from a checkpoint give
+    continues after the last step. To continue from a checkpoint give
     `resume_strategy="allow"` and `resume_from_step`, the checkpoint's global step.
     """
 

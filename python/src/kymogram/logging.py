@@ -1,4 +1,4 @@
-"""A handler that keeps the records of Python's `logging` beside the metrics.
+"""A handler that keeps the records of Python's `logging` with the metrics.
 
 >>> import logging
 >>> from kymogram.logging import KymogramHandler

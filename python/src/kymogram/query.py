@@ -88,12 +88,17 @@ class Client:
     ) -> Iterator[Run]:
         """The runs of "workspace/project", newest first, page by page as they are taken.
 
+        The project alone is enough where one workspace has it.
+
         `filter` is the page's one-line filter: words match name and tags,
         `lr<0.1` and `status=failed` compare; `or`, `not` and brackets join. `sort` is
         created, name, last, status or the path of an attribute, with `-` for descending.
         """
         workspace, slash, rest = project.partition("/")
-        if not slash or not rest or "/" in rest:
+        if not slash:
+            found = self._json("/api/v1/resolve", {"project": project}, "workspace", "project")
+            workspace, rest = found["workspace"], found["project"]
+        elif not rest or "/" in rest:
             raise QueryError(f'project is "workspace/project", got {project!r}', "invalid_argument")
         path = f"/api/v1/projects/{_quote(workspace)}/{_quote(rest)}/runs"
         options = {"q": filter or None, "sort": sort or None, "name": name, "tag": tag}
@@ -116,7 +121,11 @@ class Client:
         return frames.polars_frame(self._runs_frame(project, filter, options))
 
     def run(self, ref: str) -> Run:
-        """One run by its id, an alias, or "workspace/project/name"."""
+        """One run by its id, an alias, or "workspace/project/name".
+
+        Less is enough where it means one run only: "project/name", the name or the display
+        name. The error for a name of several runs lists them.
+        """
         found = self._json("/api/v1/resolve", {"run": ref}, "id")["id"]
         return Run(self, self._json(f"/api/v1/runs/{found}", {}, "id"))
 
@@ -217,7 +226,7 @@ class Client:
                 with refusal:
                     wait = _retry_after(refusal)
                     if wait is None or left == 0:
-                        raise _refused(refusal.code, refusal.read()) from None
+                        raise _refused(refusal.code, refusal.read(), self.url) from None
                 time.sleep(wait)
         raise AssertionError("unreachable")
 
@@ -252,10 +261,11 @@ def _retry_after(refusal: error.HTTPError) -> float | None:
     return min(float(header), _MOST_WAIT) if header.isdigit() else 1.0
 
 
-def _refused(status: int, body: bytes) -> KymogramError:
+def _refused(status: int, body: bytes, address: str) -> KymogramError:
     try:
         detail = json.loads(body)["error"]
         text = ". ".join(detail[part] for part in ("message", "hint") if detail.get(part))
+        text = text.replace("kymogram login ADDRESS", f"kymogram login {address}")
         code = detail["code"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text, code = f"HTTP {status} and no answer of Kymogram's: is it a proxy?", "unavailable"
@@ -398,8 +408,8 @@ class Run:
         """Where a fork comes from and what was forked from the run.
 
         `ancestors` are the runs that it continues, nearest first, each `up_to` a
-        step; `broken` is the one that cannot be read, else None; `forks` are the
-        runs that go on from this one.
+        step. `broken` is the one that cannot be read, else None. `forks` are the
+        runs that continue this one.
         """
         return dict(self.detail()["lineage"])
 
@@ -453,9 +463,9 @@ class Run:
         environment go by episode, then by step; those without an episode come first.
         `first` and `last` bound the axis, both inclusive. Without `attempt`
         these are the points of the curve; a number is that attempt alone, "all"
-        every stored point. `include_inherited` continues the curves of the runs
-        that a fork goes on from, up to the fork step; a column `run` has the id of
-        the run that logged each point. `limit` bounds the rows.
+        every stored point. `include_inherited` also gives what a fork inherits: the
+        curves of the runs that it continues, up to the fork step. A column `run` then
+        has the id of the run that logged each point. `limit` bounds the rows.
         """
         options = _options(metric, scale, labels, attempt, first, last) | {"axis": axis}
         options["include_inherited"] = _flag(include_inherited)
@@ -524,12 +534,12 @@ class Run:
         """A DataFrame of every matching series' points.
 
         They come below one another, with the columns metric, scale, labels, then those
-        of Points.to_pandas(). With `wide` the name of an axis (step, time_ns, window, …)
-        they stand beside one another: that axis, then a column for each series, named
-        `metric`, `metric{label=value}` where more series have the metric, and with
-        `@scale` where that does not tell them apart either, or the axis has that name. Of
+        of Points.to_pandas(). `wide` names an axis (step, time_ns, window, …) and
+        makes a wide frame: a column for that axis, then one for each series. A column is
+        named `metric`, or `metric{label=value}` where several series have that metric.
+        `@scale` is added where names are still equal, or the axis has that name. Of
         points with one x the last counts. Points and series that are not in a wide frame
-        are told by a warning.
+        are counted in a warning.
         """
         return frames.pandas_frame(self._frame(regex, wide, include_inherited))
 

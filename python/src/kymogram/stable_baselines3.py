@@ -40,7 +40,7 @@ class KymogramOutputFormat(KVWriter):
         self._before = 0  # the steps of earlier learn() calls that were counted anew
 
     def begin(self, step: int) -> None:
-        """A learn() that counts its time steps from `step`; they go on behind the last."""
+        """A learn() that counts its time steps from `step`; they continue after the last."""
         self._before = max(0, self._door.reached.get("step", 0) - step)
 
     def write(
@@ -71,8 +71,8 @@ class KymogramCallback(BaseCallback):
     around environments: `episode_return` and `episode_length`, one environment
     id each, the rollout's number as their RL step. Takes the arguments of
     kymogram.init(); a run that is open is used. The run ends with the process
-    or by close(). Another learn() goes on behind the last step, also where its
-    time steps begin at 0.
+    or by close(). Another learn() continues after the last step, also where
+    its time steps begin at 0.
     """
 
     def __init__(self, verbose: int = 0, **arguments: Any) -> None:

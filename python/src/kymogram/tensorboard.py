@@ -35,16 +35,18 @@ class SummaryWriter:
 
     The first writer opens a run named as its folder (without `runs/`); further
     arguments are kymogram.init()'s. While a run is open, every writer logs into
-    it: one with another folder than the first marks its series with the label
-    `writer`, the folder's last part, so `runs/a/train` and `runs/a/val` stay
-    apart. `purge_step=S` opens a new attempt that replaces the points from S on.
+    it. A writer with another folder than the first adds the label `writer` to its
+    series, the folder's last part: so `runs/a/train` and `runs/a/val` stay apart.
+
+    `purge_step=S` opens a new attempt that replaces the points from S on.
     A tag that no series can be called is spelled with `_`; the label
     `exact_name` keeps it. After close() the next add_… opens the run again, as
     TensorBoard's opens another file.
 
     Images, videos, sounds, graphs, embeddings and meshes are not kept, nor what
-    a run cannot hold, as a negative step: one warning each says so, `passed`
-    counts them by the method's name, and close() tells how many there were.
+    a run cannot hold, such as a negative step. Each kind is warned of once.
+    `passed` counts them by the method's name, and close() prints how many there
+    were.
     """
 
     def __init__(

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/server/internal/agent"
 	"github.com/kymogram/kymogram/server/internal/delivery"
@@ -59,7 +60,7 @@ version or address changes, or once a day; /metrics says how that goes.`,
   kymogram agent --metrics 0.0.0.0:9101 --chain wss://HOST --netuid 27 --wallet default/miner1`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.idle < 0 {
-				return usagef("--idle is a time such as 60s, not %s", flags.idle)
+				return usagef("--idle is a time such as 60s, not %s", duration.Text(flags.idle))
 			}
 			if len(flags.expose) > 0 && flags.metrics == "" {
 				return usagef("--expose needs the address to expose at: --metrics HOST:PORT")
@@ -75,8 +76,8 @@ version or address changes, or once a day; /metrics says how that goes.`,
 	}
 	flags.chain.addTo(cmd.Flags())
 	flags.collect.addTo(cmd.Flags())
-	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
-	cmd.Flags().DurationVar(&flags.idle, "idle", 0, "end this long after no run is open and nothing is left; 0 stays (detached: 1m0s)")
+	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else the one that kymogram doctor shows)")
+	cmd.Flags().Var(duration.Var(&flags.idle), "idle", "end this long after no run is open and nothing is left; 0 stays (detached: 1m)")
 	cmd.Flags().BoolVar(&flags.detached, "detached", false, "go on in the background")
 	cmd.Flags().StringVar(&flags.metrics, "metrics", "", "answer GET /metrics at HOST:PORT (default: no endpoint)")
 	cmd.Flags().StringArrayVar(&flags.expose, "expose", nil, "a group of metrics that the endpoint makes public; may be repeated")
@@ -121,7 +122,7 @@ func detach(cmd *cobra.Command, io stdio, folder *spool.Folder, flags agentFlags
 			return err
 		}
 	}
-	args := []string{"agent", "--spool", folder.Path, "--idle", cmp.Or(flags.idle, agentIdle).String(), "--kind", string(spool.KindAgent)}
+	args := []string{"agent", "--spool", folder.Path, "--idle", duration.Text(cmp.Or(flags.idle, agentIdle)), "--kind", string(spool.KindAgent)}
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if slices.Contains([]string{"spool", "idle", "kind", "detached"}, f.Name) {
 			return

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/expose"
 )
@@ -26,7 +27,8 @@ func (a *agentChain) addTo(flags *pflag.FlagSet) {
 	a.addWallet(flags)
 	a.addAddress(flags)
 	flags.IntVar(&a.port, "chain-port", 0, "port to register, where others reach --metrics under another one")
-	flags.DurationVar(&a.every, "chain-every", time.Minute, "time between two looks at the chain's record")
+	a.every = time.Minute
+	flags.Var(duration.Var(&a.every), "chain-every", "time between two looks at the chain's record")
 	flags.Uint64Var(&a.refresh, "chain-refresh", 0, "register anew after so many blocks; 0 is 7200, a day")
 }
 

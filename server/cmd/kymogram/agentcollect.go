@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/spool"
 )
 
@@ -27,7 +28,8 @@ func (c *agentCollect) addTo(f *pflag.FlagSet) {
 	f.StringVar(&c.into, "collect-into", "default/machines", "the WORKSPACE/PROJECT of that run")
 	f.StringVar(&c.name, "collect-run", "", "its name (default: the host's)")
 	f.StringVar(&c.server, "collect-server", "", "the server of that run (default KYMOGRAM_SERVER, else http://127.0.0.1:7070)")
-	f.DurationVar(&c.every, "collect-interval", 30*time.Second, "the time between two samples, at least 100ms")
+	c.every = 30 * time.Second
+	f.Var(duration.Var(&c.every), "collect-interval", "the time between two samples, at least 100ms")
 }
 
 func (c *agentCollect) check() error {
@@ -36,7 +38,7 @@ func (c *agentCollect) check() error {
 		return usagef("--collect-into is WORKSPACE/PROJECT, not %q", c.into)
 	}
 	if c.every < spool.LeastSystemInterval {
-		return usagef("--collect-interval is a time such as 30s, at least %s, not %s", spool.LeastSystemInterval, c.every)
+		return usagef("--collect-interval is a time such as 30s, at least %s, not %s", duration.Text(spool.LeastSystemInterval), duration.Text(c.every))
 	}
 	return nil
 }

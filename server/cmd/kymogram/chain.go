@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kymogram/kymogram/chain"
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/server/internal/subnet"
 )
 
@@ -257,7 +258,7 @@ func chainListCommand(io stdio) *cobra.Command {
 	}
 	f.addChain(cmd.Flags())
 	f.addOutput(cmd.Flags())
-	cmd.Flags().DurationVar(&watch, "watch", 0, "look again and again, print when something changed")
+	cmd.Flags().Var(duration.Var(&watch), "watch", "look again and again, print when something changed; 0 looks once")
 	return cmd
 }
 
@@ -266,7 +267,7 @@ func chainAxonCommand(io stdio) *cobra.Command {
 	var port uint16
 	cmd := &cobra.Command{
 		Use:     "axon",
-		Short:   "Print what this node's axon says of itself, as JSON",
+		Short:   "Print what this node's axon answers about itself, as JSON",
 		Example: "  kymogram chain axon --wallet default/miner1 --port 8091 --ip 8.8.8.8",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			// Nothing is asked of a chain.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kymogram/kymogram/read"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
 
@@ -21,7 +23,7 @@ const completionLimit = time.Second
 // the words of a flag that has few, files for flags that name them, else nothing.
 func completeAll(root *cobra.Command, io stdio) {
 	words := map[string]string{
-		"format": "jsonl csv parquet", "attempt": "all",
+		"format": "jsonl csv parquet", "attempt": "all", "log-level": "debug info warn error", "tls": "self",
 		"status": "running finished failed interrupted lost silent", "sort": "created name last status -created -name -last -status",
 	}
 	files := " spool data output out to from config wallet-path seen key-file "
@@ -39,12 +41,37 @@ func completeAll(root *cobra.Command, io stdio) {
 	}
 	root.Flags().VisitAll(func(f *pflag.Flag) {
 		complete := cobra.FixedCompletions(strings.Fields(words[f.Name]), cobra.ShellCompDirectiveNoFileComp)
+		if f.Name == "scope" {
+			complete = completeScopes
+		}
 		if strings.Contains(files, " "+f.Name+" ") {
 			return
 		}
 		// The one error is that it was done before: the flag is one of two commands.
 		_ = root.RegisterFlagCompletionFunc(f.Name, complete)
 	})
+}
+
+// addCompletion adds cobra's command for the shells' scripts. A shell that it has no script for is
+// an error of the command line.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	cmd, _, err := root.Find([]string{"completion"})
+	if err == nil && cmd != root {
+		group(cmd)
+	}
+}
+
+// completeScopes offers the scopes that a comma-separated list does not have yet.
+func completeScopes(_ *cobra.Command, _ []string, begun string) (out []string, _ cobra.ShellCompDirective) {
+	given := strings.Split(begun, ",")
+	before := given[:len(given)-1]
+	for _, scope := range []catalog.Scope{catalog.ScopeIngest, catalog.ScopeRead, catalog.ScopeAdmin} {
+		if !slices.Contains(before, string(scope)) {
+			out = append(out, strings.Join(append(slices.Clone(before), string(scope)), ","))
+		}
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
 }
 
 // completeNames offers WORKSPACE/PROJECT, and behind it the project's newest runs.

@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/server/internal/table"
@@ -55,25 +54,14 @@ func (c *connection) dial(io stdio) (*remote.Client, error) {
 	return &remote.Client{Base: base.String(), Key: key, Flag: "--server"}, nil
 }
 
-// run finds the server, and the ULID of a run.
+// run finds the server, and the ULID of the run that somebody calls ref.
 func (c *connection) run(ctx context.Context, io stdio, ref string) (*remote.Client, string, error) {
 	server, err := c.dial(io)
-	if err == nil {
-		err = checkRun(ref)
-	}
 	if err != nil {
 		return nil, "", err
 	}
 	id, err := server.RunID(ctx, ref)
 	return server, id, err
-}
-
-// checkRun refuses what is no RUN: an id, or workspace/project/name.
-func checkRun(ref string) error {
-	if _, err := model.ParseRunID(ref); err != nil && strings.Count(ref, "/") < 2 {
-		return usagef("%q names no run: give its 26-character id or workspace/project/name", ref)
-	}
-	return nil
 }
 
 // found is what a command found or did; with an Err also how it ends.

@@ -83,9 +83,9 @@ func dataRepairCommand(io stdio) *cobra.Command {
 		Short: "Repair the catalog from its mirror, or the mirror from the catalog, and small files",
 		Long: "Repair the catalog from its mirror, or the mirror from the catalog, whichever is\n" +
 			"damaged or behind. Without --yes it only says what it would do. What is damaged is\n" +
-			"kept beside the new one, under a name with the time. The server does the same at\n" +
+			"kept next to the new one, under a name with the time. The server does the same at\n" +
 			"each start; it must be stopped for this command. Small files that keep a server\n" +
-			"from its start are named: VERSION is written anew where all files fit it, an\n" +
+			"from its start are named. VERSION is written anew where all files fit it. An\n" +
 			"admin.key that is no key of the catalog is moved aside. No key is made or ended.",
 		Example: "  kymogram data repair --data /var/lib/kymogram\n  kymogram data repair --data /var/lib/kymogram --yes --json",
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -105,7 +105,7 @@ func dataCompactCommand(io stdio) *cobra.Command {
 		Short: "Merge all segments into one and free what was deleted",
 		Long: "Merge all segments into one, in today's format, and free the bytes of deleted\n" +
 			"runs. The server does this by itself when it pays; it must be stopped for this\n" +
-			"command, and the disk needs room for a second copy of the points.",
+			"command, and the disk needs space for a second copy of the points.",
 		Example: "  kymogram data compact --data /var/lib/kymogram",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			done, err := f.folder().Compact(cmd.Context(), newLog(io, "warn"), io.err)

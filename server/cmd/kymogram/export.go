@@ -28,6 +28,9 @@ points of a fork's ancestors are among them, under the ids of their own runs.`,
   kymogram export lab/digits/lr-3 --metric '^eval/' --format csv -o eval.csv`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			err := e.Check()
+			if e.output == "-" {
+				e.output = ""
+			}
 			switch {
 			case err != nil:
 				return usageError{err}
@@ -46,7 +49,7 @@ points of a fork's ancestors are among them, under the ids of their own runs.`,
 	flags := cmd.Flags()
 	flags.StringVar(&e.Format, "format", "jsonl", "jsonl (one object a point), csv or parquet")
 	flags.StringVar(&e.Metric, "metric", "", "only metrics that match this regular expression (RE2, unanchored)")
-	flags.StringVarP(&e.output, "output", "o", "", "write this file (default the standard output)")
+	flags.StringVarP(&e.output, "output", "o", "", "write this file; - is the standard output, as without it")
 	flags.StringVar(&e.Attempt, "attempt", "", "the number of an attempt, or all (default the curve)")
 	flags.BoolVar(&e.Inherited, "include-inherited", false, inheritedHelp)
 	flags.Lookup("json").Usage = "the same as --format jsonl"

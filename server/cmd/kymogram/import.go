@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,13 +28,14 @@ func importCommand(io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
 		Short: "Import runs of TensorBoard, W&B, MLflow, Neptune, CSV or Parquet",
-		Long: `Read what another tracker left on disk and send it to the server: numbers, texts
-and histograms with their steps and times, configuration, tags and names.
+		Long: `Read what another tracker left on disk and send it to the server. Configuration, tags
+and names are kept, and numbers, texts and histograms with their steps and times.
 kymogram import wandb reads from a W&B server instead.
 
-An import may be repeated: a run that did not change is passed over, one that
-grew becomes a new attempt whose points replace the old ones. Damaged parts of
-files are named and counted, and the rest is imported.`,
+An import may be repeated. A run that did not change is passed over. One that grew
+becomes a new attempt whose points replace the old ones. Damaged parts of files are
+named and counted, and the rest is imported. The path - of import csv and import parquet
+is the standard input.`,
 		RunE: func(*cobra.Command, []string) error {
 			return usagef("import what? see kymogram import --help")
 		},
@@ -44,7 +47,8 @@ files are named and counted, and the rest is imported.`,
 		"csv": "  kymogram import csv progress.csv --project digits --run lr-3\n" +
 			"  kymogram import csv log.csv --step-column iter --time-column elapsed --start 2026-01-02T03:04:05Z\n" +
 			"  kymogram import csv wandb_export.csv --config-column lr,batch_size   # its table of runs, or a chart\n" +
-			"  kymogram import csv runs.csv --run-column trial --dry-run",
+			"  kymogram import csv runs.csv --run-column trial --dry-run\n" +
+			"  ssh gpu1 cat progress.csv | kymogram import csv - --project digits --run lr-3",
 		"parquet": "  kymogram import parquet log.parquet --project digits --run lr-3\n  kymogram import parquet runs.parquet --run-column trial --dry-run",
 		"neptune": "  kymogram import neptune exports --dry-run\n  kymogram import neptune exports/data --files-path exports/files --project digits",
 	}
@@ -71,16 +75,48 @@ func importSourceCommand(io stdio, source importer.Source, example string) *cobr
 	flags.StringVar(&f.run, "run", "", "name of the run, when there is one only (default its name in the source)")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "read everything, send nothing")
 	if source.Name == "neptune" {
-		flags.StringVar(&f.options.Files, "files-path", "", "the folder with the files of runs (default files beside data)")
+		flags.StringVar(&f.options.Files, "files-path", "", "the folder with the files of runs (default: the folder files next to data)")
 	}
 	if source.Name == "csv" || source.Name == "parquet" {
 		flags.StringVar(&f.options.CSV.Step, "step-column", "", "the column of the step (default step, global_step, iteration, epoch, …, else the row's number)")
 		flags.StringVar(&f.options.CSV.Time, "time-column", "", "the column of the time (default timestamp, time, elapsed, …, else when the file was written)")
 		flags.StringVar(&f.options.CSV.Run, "run-column", "", "the column of the run's name: each is a run (default run_id, run, sys/id, …, else the file is one run)")
-		flags.StringSliceVar(&f.options.CSV.Config, "config-column", nil, "columns of the configuration, besides config/…, params.…, parameters/…")
+		flags.StringSliceVar(&f.options.CSV.Config, "config-column", nil, "columns of the configuration, in addition to config/…, params.…, parameters/…")
 		flags.StringVar(&f.start, "start", "", "when relative times begin (default they end when the file was written)")
 	}
 	return cmd
+}
+
+// ofStdin calls the file that holds the standard input so.
+func ofStdin(err error) error {
+	e := model.Shown(err)
+	if e == nil {
+		return err
+	}
+	out := *e
+	out.Message = spoolPath.ReplaceAllString(out.Message, "standard input")
+	return &out
+}
+
+// spoolPath is that of a file of [transfer.Spooled].
+var spoolPath = regexp.MustCompile(`\S*/kymogram-stdin-\d+/` + transfer.Stdin)
+
+// spooled are paths in which - is a file that holds the standard input.
+func spooled(ctx context.Context, io stdio, source string, paths []string) (out []string, remove func(), err error) {
+	remove = func() {}
+	at := slices.Index(paths, "-")
+	if at < 0 {
+		return paths, remove, nil
+	}
+	if source != "csv" && source != "parquet" {
+		return nil, nil, usagef("- is the standard input, which import csv and import parquet read; import %s reads files and folders (a file of that name is ./-)", source)
+	}
+	if slices.Contains(paths[at+1:], "-") {
+		return nil, nil, usagef("- is the standard input: give it once")
+	}
+	out = slices.Clone(paths)
+	out[at], remove, err = transfer.Spooled(ctx, io.in)
+	return out, remove, err
 }
 
 func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.Source, paths []string) error {
@@ -96,11 +132,21 @@ func (f *importFlags) importAll(ctx context.Context, io stdio, source importer.S
 		}
 		f.options.CSV.Start = when
 	}
+	paths, remove, err := spooled(ctx, io, source.Name, paths)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	found, err := transfer.Find(ctx, source, paths, f.run, f.options)
 	if name := (transfer.NameError{}); errors.As(err, &name) {
 		return usageError{err}
 	} else if err != nil {
-		return err
+		return ofStdin(err)
+	}
+	for _, one := range found.Runs {
+		if one.Key == transfer.Stdin && f.run == "" {
+			return usagef("the standard input has no name: give --run NAME")
+		}
 	}
 	server, err := f.dial(io)
 	if err != nil {

@@ -35,7 +35,7 @@ func importWandbCommand(io stdio) *cobra.Command {
 summary, tags, notes, names, state and times, and with --files the files of the runs.
 A copied run looks as if its program had logged here, also to the public API of W&B's SDK.
 
-The import may be stopped at any time and run again: it goes on where it stopped. Runs
+The import may be stopped at any time and run again: it resumes where it stopped. Runs
 that did not change are passed over, and a run that still grows gets its new rows.
 A run of the same name that came from elsewhere is never touched.
 

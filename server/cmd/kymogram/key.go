@@ -83,7 +83,7 @@ func keyCreateCommand(io stdio) *cobra.Command {
 	flags.StringVar(&name, "name", "", "what the key is for")
 	flags.StringVar(&scopes, "scope", "", "its rights, comma-separated: ingest, read, admin")
 	flags.StringVar(&project, "project", "", "WORKSPACE or WORKSPACE/PROJECT that it is for (default all)")
-	flags.StringVar(&expires, "expires", "", "its life, such as 12h or 30d (default for ever)")
+	flags.StringVar(&expires, "expires", "", "how long it is valid, such as 12h or 30d (default: no end)")
 	f.addTo(cmd)
 	return cmd
 }
@@ -157,20 +157,24 @@ func keyPublicCommand(io stdio) *cobra.Command {
 			"\"public link\"; `kymogram key revoke ID` ends the link at once.",
 		Example: "  kymogram key public team/network --expires 30d",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			request, err := keys.Public(args[0], expires)
-			if err != nil {
-				return usageError{err}
-			}
 			client, err := c.dial(io)
 			if err != nil {
 				return err
+			}
+			workspace, project, err := splitProject(cmd.Context(), client, args[0])
+			if err != nil {
+				return err
+			}
+			request, err := keys.Public(workspace+"/"+project, expires)
+			if err != nil {
+				return usageError{err}
 			}
 			made, err := keys.Remote{Server: client}.Publish(cmd.Context(), request)
 			made.Notes = io.err
 			return tell(io, c.json, made, err)
 		},
 	}
-	cmd.Flags().StringVar(&expires, "expires", "", "its life, such as 12h or 30d (default for ever)")
+	cmd.Flags().StringVar(&expires, "expires", "", "how long it is valid, such as 12h or 30d (default: no end)")
 	c.addTo(cmd)
 	return cmd
 }

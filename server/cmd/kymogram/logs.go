@@ -6,13 +6,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/server/internal/logs"
 )
 
 func logsCommand(io stdio) *cobra.Command {
 	var c connection
 	options := logs.Options{Out: io.out, Err: io.err}
-	var since string
 	cmd := &cobra.Command{
 		Use:   "logs RUN",
 		Short: "Print the console of a run",
@@ -34,11 +34,6 @@ meanwhile is printed once more when it rests.`,
 			if cmd.Flags().Changed("tail") && options.Tail < 0 {
 				return usagef("--tail is a number of lines, not %d", options.Tail)
 			}
-			if since != "" {
-				if options.Since, err = logs.Age(since); err != nil {
-					return usageError{err}
-				}
-			}
 			if options.Server, options.Run, err = c.run(cmd.Context(), io, args[0]); err != nil {
 				return err
 			}
@@ -51,7 +46,7 @@ meanwhile is printed once more when it rests.`,
 	flags.BoolVar(&options.Follow, "follow", false, "go on with new lines until the run ends")
 	flags.StringVar(&options.Stream, "stream", "", "only "+strings.Join(logs.Streams, ", ")+" (default all)")
 	flags.IntVar(&options.Tail, "tail", -1, "only the last N lines (default all)")
-	flags.StringVar(&since, "since", "", "only lines of the last time, such as 15m, 1h or 30d")
+	flags.Var(duration.Var(&options.Since), "since", "only lines of the last 15m, 1h, 30d or so; 0 all")
 	flags.BoolVar(&options.Times, "times", false, "print the time before each line")
 	_ = cmd.RegisterFlagCompletionFunc("stream", cobra.FixedCompletions(logs.Streams, cobra.ShellCompDirectiveNoFileComp))
 	flags.Lookup("json").Usage = "print a JSON object a line"

@@ -52,18 +52,22 @@ func rootCommand(io stdio) *cobra.Command {
 		Long: `Log, keep and see training runs.
 
 The exit code is 0 when all went well, 1 when the work failed, 2 when the command
-line is wrong. Completion of commands, flags, projects and runs in bash, which needs
+line is wrong.
+
+A RUN is an id, WORKSPACE/PROJECT/NAME, or less of it where that means one run only:
+PROJECT/NAME, a name, or the display name that the page shows. A PROJECT alone is enough
+where one workspace has it. What means several is refused with the list of them.
+
+Completion of commands, flags, projects and runs in bash, which needs
 its package bash-completion:
   source <(kymogram completion bash)     (kymogram completion --help: zsh, fish)`,
-		Example: `  kymogram serve --data ~/kymogram              start a server and its page
-  kymogram runs list default/default            what ran
-  kymogram export default/default/my-run        its points, one JSON object a line
-  kymogram doctor                               what is wrong, if anything`,
+		Example: `  kymogram serve --data ~/kymogram     start a server and its page
+  kymogram runs list                   what ran
+  kymogram export my-run               its points, one JSON object a line
+  kymogram doctor                      what is wrong, if anything`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		RunE: func(_ *cobra.Command, _ []string) error {
-			return usagef("which command? see kymogram --help")
-		},
+		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SetIn(io.in)
 	root.SetOut(io.out)
@@ -74,6 +78,9 @@ its package bash-completion:
 		configCommand(io), // config.go
 		dataCommand(io),   // data.go, backup.go
 		keyCommand(io),    // key.go
+		loginCommand(io),  // login.go
+		logoutCommand(io), // login.go
+		whoamiCommand(io), // login.go
 		healthCommand(io), // health.go
 		// Programs' machines.
 		agentCommand(io),    // agent.go, agentchain.go
@@ -83,6 +90,7 @@ its package bash-completion:
 		spoolCommand(io),    // spool.go
 		doctorCommand(io),   // doctor.go
 		// Asking a server: connection.go says which, and as whom.
+		projectsCommand(io),   // projects.go
 		runsCommand(io),       // runs.go
 		seriesCommand(io),     // series.go
 		renderingsCommand(io), // renderings.go
@@ -99,7 +107,9 @@ its package bash-completion:
 		scrapeCommand(io),  // scrape.go
 		versionCommand(io), // version.go
 	)
+	addCompletion(root)
 	completeAll(root, io)
+	addVersion(root)
 	return root
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -33,16 +32,18 @@ func runsListCommand(io stdio) *cobra.Command {
 	var columns []string
 	cmd := &cobra.Command{
 		Use:   "list [WORKSPACE/PROJECT]",
-		Short: "List the runs of a project, newest first",
+		Short: "List the newest runs of all projects, or the runs of one, newest first",
+		Long: `List runs, newest first. Without an argument these are the newest 20 of all projects
+that the key may read, or as many as --limit says; where KYMOGRAM_PROJECT is set, the runs
+of that project. With an argument they are all runs of one project: WORKSPACE/PROJECT, or
+PROJECT where one workspace has it. kymogram projects lists the projects.`,
 		Example: `  kymogram runs list
+  kymogram runs list --status running
+  kymogram runs list digits
   kymogram runs list lab/digits --status failed
   kymogram runs list lab/digits --q 'lr>0.01' --sort -last --json
   kymogram runs list lab/digits --csv --column name --column 'min(eval/loss)'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			project, err := projectOf(io, args)
-			if err != nil {
-				return err
-			}
 			query, err := f.query()
 			if err != nil {
 				return err
@@ -51,6 +52,16 @@ func runsListCommand(io stdio) *cobra.Command {
 				return usagef("--csv writes all runs: it goes with --column, not with --json, --limit or --cursor")
 			}
 			server, err := f.dial(io)
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 && io.env("KYMOGRAM_PROJECT") == "" {
+				if asCSV || query.Has("sort") || query.Has("cursor") {
+					return usagef("%s", noProjectHint)
+				}
+				return f.listNewest(cmd.Context(), io, server, query)
+			}
+			project, err := projectOf(cmd.Context(), io, server, args)
 			if err != nil {
 				return err
 			}
@@ -108,18 +119,6 @@ func pointed(err error, line string) error {
 	return fmt.Errorf("%w\n  %s\n  %s^", err, shown, strings.Repeat(" ", e.Column-1))
 }
 
-// projectOf reads WORKSPACE/PROJECT, from the environment when it is not given.
-func projectOf(io stdio, args []string) (string, error) {
-	workspace, project := cmp.Or(io.env("KYMOGRAM_WORKSPACE"), "default"), cmp.Or(io.env("KYMOGRAM_PROJECT"), "default")
-	if len(args) > 0 {
-		var ok bool
-		if workspace, project, ok = strings.Cut(args[0], "/"); !ok || workspace == "" || project == "" || strings.Contains(project, "/") {
-			return "", usagef("%q names no project: give WORKSPACE/PROJECT", args[0])
-		}
-	}
-	return url.PathEscape(workspace) + "/" + url.PathEscape(project), nil
-}
-
 func runsShowCommand(io stdio) *cobra.Command {
 	return runCommand(io, &cobra.Command{
 		Use:     "show RUN",
@@ -132,17 +131,21 @@ func runsShowCommand(io stdio) *cobra.Command {
 
 func runsDeleteCommand(io stdio) *cobra.Command {
 	var now bool
+	var name string // a short name may mean another run than its reader thinks
 	cmd := runCommand(io, &cobra.Command{
 		Use:     "delete RUN",
 		Short:   "Move a run to the trash for 7 days, or free it --now",
 		Example: "  kymogram runs delete default/default/brave-otter-7\n  kymogram runs delete 01ARZ3NDEKTSV4RRFFQ69G5FAV --now",
-	}, func(ctx context.Context, c *remote.Client, id string) (json.RawMessage, error) {
+	}, func(ctx context.Context, c *remote.Client, id string) (_ json.RawMessage, err error) {
+		if name, err = c.RunName(ctx, id); err != nil {
+			return nil, err
+		}
 		query := url.Values{}
 		if now {
 			query.Set("now", "1")
 		}
 		return c.Document(ctx, http.MethodDelete, remote.RunPath(id), query)
-	}, table.Deleted)
+	}, func(w goio.Writer, doc json.RawMessage) error { return table.Deleted(w, name, doc) })
 	cmd.Flags().BoolVar(&now, "now", false, "free its space at once; it cannot be restored")
 	return cmd
 }

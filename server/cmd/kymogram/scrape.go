@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/server/internal/scrape"
 )
 
@@ -28,8 +29,8 @@ func scrapeCommand(io stdio) *cobra.Command {
 		Use:   "scrape",
 		Short: "Log what the nodes of a Bittensor subnet expose",
 		Long: `Ask the server for the endpoints of a subnet (/sd/bittensor), scrape them as
-Prometheus does, and log what they say: each node is a run named after its hotkey,
-each family a metric, its labels those of the series; up is 1 or 0. A target may
+Prometheus does, and log the values. Each node is a run named after its hotkey.
+Each family is a metric with the same labels. up is 1 or 0. A target may
 cost 10 s, 8 MiB and 20,000 values, and redirects are not followed.`,
 		Example: `  kymogram scrape --netuid 27
   kymogram scrape --netuid 27 --project nodes --every 1m
@@ -39,7 +40,7 @@ cost 10 s, 8 MiB and 20,000 values, and redirects are not followed.`,
 				return usagef("which subnet? give --netuid N")
 			}
 			if f.every < time.Second {
-				return usagef("--every is %s, it must be a second or more", f.every)
+				return usagef("--every is %s, it must be a second or more", duration.Text(f.every))
 			}
 			return f.run(cmd.Context(), io)
 		},
@@ -48,8 +49,9 @@ cost 10 s, 8 MiB and 20,000 values, and redirects are not followed.`,
 	cmd.Flags().IntVar(&f.netuid, "netuid", -1, "number of the subnet")
 	cmd.Flags().StringVar(&f.workspace, "workspace", "", "workspace of the runs (default KYMOGRAM_WORKSPACE, else default)")
 	cmd.Flags().StringVar(&f.project, "project", "", "project of the runs (default subnet-N)")
-	cmd.Flags().StringVar(&f.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
-	cmd.Flags().DurationVar(&f.every, "every", 30*time.Second, "time between two scrapes")
+	cmd.Flags().StringVar(&f.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else the one that kymogram doctor shows)")
+	f.every = 30 * time.Second
+	cmd.Flags().Var(duration.Var(&f.every), "every", "time between two scrapes")
 	cmd.Flags().BoolVar(&f.once, "once", false, "scrape once, deliver and end")
 	return cmd
 }

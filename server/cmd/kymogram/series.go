@@ -8,7 +8,7 @@ import (
 
 // What several commands say of a flag.
 const (
-	cursorHelp    = "go on where a list with --limit ended"
+	cursorHelp    = "continue where a list with --limit ended"
 	inheritedHelp = "also what a fork inherits from the runs that it goes on from"
 )
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/server"
@@ -27,7 +28,7 @@ func serveCommand(io stdio) *cobra.Command {
 		Long: "Run the server: one address for the page, the API and the agents of training\n" +
 			"processes. When it is ready it prints one line on stdout,\n" +
 			"  ready http=HOST:PORT grpc=HOST:PORT\n" +
-			"and on stderr, besides its log, a one-time link that opens the page. SIGTERM\n" +
+			"and on stderr, after its log, a one-time link that opens the page. SIGTERM\n" +
 			"lets work under way finish and stops within 5 seconds.",
 		Example: `  kymogram serve --data ~/kymogram
   kymogram serve --data /srv/kymogram --http 0.0.0.0:7070 --tls self
@@ -73,7 +74,15 @@ func serve(ctx context.Context, c config.Config, io stdio) error {
 func newLog(io stdio, level string) *slog.Logger {
 	var l slog.Level
 	_ = l.UnmarshalText([]byte(level)) // config has checked it
-	return slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: l}))
+	return slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: l, ReplaceAttr: writtenDuration}))
+}
+
+// writtenDuration writes a duration in the log as it is written everywhere.
+func writtenDuration(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(duration.Text(a.Value.Duration()))
+	}
+	return a
 }
 
 func tlsFolder(c config.Config) string { return filepath.Join(c.Data, "tls") }

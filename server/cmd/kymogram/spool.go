@@ -24,7 +24,7 @@ how much, how old, what holds it up, and what to do. It changes nothing.`,
 			return tell(io, asJSON, report, err)
 		},
 	}
-	cmd.Flags().StringVar(&path, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
+	cmd.Flags().StringVar(&path, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else the one that kymogram doctor shows)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
 }

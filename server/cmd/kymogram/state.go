@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/records"
 )
 
@@ -55,9 +56,6 @@ func (f *stateFlags) dial(io stdio) (records.Server, error) {
 // open finds the run of a command's argument.
 func (f *stateFlags) open(ctx context.Context, io stdio, ref string) (records.Server, *records.Run, error) {
 	server, err := f.dial(io)
-	if err == nil {
-		err = checkRun(ref)
-	}
 	if err != nil {
 		return server, nil, err
 	}
@@ -80,12 +78,18 @@ word (verified, stale, broken, shared_key, equivocated) with its reason.`,
 		Example: `  kymogram state show neuralinternet/opencompute
   kymogram state show neuralinternet/opencompute/0djlnjjs --netuid 27 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if workspace, project, ok := strings.Cut(args[0], "/"); ok && !strings.Contains(project, "/") {
-				server, err := f.dial(io)
-				if err != nil {
+			server, err := f.dial(io)
+			if err != nil {
+				return err
+			}
+			if strings.Count(args[0], "/") < 2 {
+				workspace, project, err := server.Client.Project(cmd.Context(), args[0])
+				if err == nil {
+					return f.terminal(io).ShowProject(cmd.Context(), server, workspace, project, f.options())
+				}
+				if code := model.CodeOf(err); code != model.CodeNotFound && code != model.CodeInvalid {
 					return err
 				}
-				return f.terminal(io).ShowProject(cmd.Context(), server, workspace, project, f.options())
 			}
 			server, run, err := f.open(cmd.Context(), io, args[0])
 			if err != nil {
@@ -167,7 +171,7 @@ func stateExportCommand(io stdio) *cobra.Command {
 
 // toFile writes to a new file, or to stdout when none is named.
 func toFile(io stdio, path string, write func(goio.Writer) error) error {
-	if path == "" {
+	if path == "" || path == "-" {
 		return write(io.out)
 	}
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
@@ -181,12 +185,12 @@ func toFile(io stdio, path string, write func(goio.Writer) error) error {
 }
 
 // logOf is the Merkle log of WORKSPACE/PROJECT.
-func (f *stateFlags) logOf(io stdio, name string) (records.Log, error) {
-	workspace, project, ok := strings.Cut(name, "/")
-	if !ok || strings.Contains(project, "/") {
-		return records.Log{}, usagef("%q names no project: give WORKSPACE/PROJECT", name)
-	}
+func (f *stateFlags) logOf(ctx context.Context, io stdio, name string) (records.Log, error) {
 	server, err := f.dial(io)
+	if err != nil {
+		return records.Log{}, err
+	}
+	workspace, project, err := splitProject(ctx, server.Client, name)
 	return records.Log{Server: server, Workspace: workspace, Project: project}, err
 }
 
@@ -206,7 +210,7 @@ that: the hotkey is a witness that the log was not rewritten since.`,
 			if w.wallet != "" && seen == "" {
 				return usagef("a witness needs --seen FILE: it signs only what continues the head in that file")
 			}
-			log, err := f.logOf(io, args[0])
+			log, err := f.logOf(cmd.Context(), io, args[0])
 			if err != nil {
 				return err
 			}
@@ -271,7 +275,7 @@ and the exit status is 1.`,
 			if seen == "" {
 				return usagef("give --seen FILE: a head or a proof of before")
 			}
-			log, err := f.logOf(io, args[0])
+			log, err := f.logOf(cmd.Context(), io, args[0])
 			if err != nil {
 				return err
 			}
@@ -299,7 +303,7 @@ continue it is caught; --again reads every leaf all the same.`,
 		Example: `  kymogram state audit neuralinternet/opencompute
   kymogram state audit neuralinternet/opencompute --seen audit.json --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, err := f.logOf(io, args[0])
+			log, err := f.logOf(cmd.Context(), io, args[0])
 			if err != nil {
 				return err
 			}

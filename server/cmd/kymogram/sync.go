@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/server/internal/delivery"
 )
@@ -23,8 +24,8 @@ func syncCommand(io stdio) *cobra.Command {
 		Long: `Deliver what programs left in the spool to the servers that their runs name.
 
 What is delivered is freed as it goes. Ends with 0 when everything is delivered that was
-there when it began; what a program logs meanwhile is its agent's again. Else it says what
-is left and why. Run it again whenever it was interrupted: it goes on where it stopped, and
+there when it began; what a program logs meanwhile is its agent's again. Else it lists what
+is left and why. Run it again whenever it was interrupted: it resumes where it stopped, and
 nothing is stored twice. Without --timeout it gives up after 30 s without progress.`,
 		Example: `  kymogram sync
   kymogram sync --spool /data/spool --timeout 10m
@@ -36,10 +37,10 @@ nothing is stored twice. Without --timeout it gives up after 30 s without progre
 			return runSync(cmd.Context(), io, flags)
 		},
 	}
-	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else as kymogram doctor says)")
+	cmd.Flags().StringVar(&flags.spool, "spool", "", "the spool folder (default KYMOGRAM_SPOOL_DIR, else the one that kymogram doctor shows)")
 	cmd.Flags().StringVar(&flags.Server, "server", "", "deliver to this server instead of the one that each run names")
 	cmd.Flags().StringVar(&flags.Key, "key", "", "API key for every server; runs that go on keep it")
-	cmd.Flags().DurationVar(&flags.Timeout, "timeout", 0, "give up after this time")
+	cmd.Flags().Var(duration.Var(&flags.Timeout), "timeout", "give up after this time, such as 90s or 1h30m; 0 never")
 	cmd.Flags().BoolVar(&flags.json, "json", false, "print a JSON object")
 	return cmd
 }

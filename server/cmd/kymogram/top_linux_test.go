@@ -419,6 +419,6 @@ func TestTopOnce(t *testing.T) {
 	}
 	k.fails("--sort is", "top", "lab/digits/once", "--sort", "size")
 	k.fails("there is no axis", "top", "lab/digits/once", "--axis", "stepp")
-	k.fails("names no run", "top", "once")
+	k.fails("no run \"nothing-of-this-name\"", "top", "nothing-of-this-name")
 	k.fails("there is no run", "top", "lab/digits/none")
 }

@@ -50,6 +50,15 @@ func (b build) Print(w io.Writer) error {
 	return err
 }
 
+// addVersion adds --version, which prints what `kymogram version` does.
+func addVersion(root *cobra.Command) {
+	var text strings.Builder
+	_ = thisBuild().Print(&text) // memory takes it
+	root.Version = version
+	root.SetVersionTemplate(strings.ReplaceAll(text.String(), "{{", ""))
+	root.Flags().Bool("version", false, "print the version of this binary")
+}
+
 func versionCommand(io stdio) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{

@@ -75,15 +75,15 @@ func viewApplyCommand(io stdio) *cobra.Command {
 			if project != "" {
 				place = []string{project}
 			}
-			path, err := projectOf(io, place)
-			if err != nil {
-				return err
-			}
 			documents, err := readViews(args)
 			if err != nil {
 				return err
 			}
 			server, err := c.dial(io)
+			if err != nil {
+				return err
+			}
+			path, err := projectOf(cmd.Context(), io, server, place)
 			if err != nil {
 				return err
 			}
@@ -167,13 +167,15 @@ func viewPath(project, name string) string {
 	return "/api/v1/projects/" + project + "/views/" + url.PathEscape(name)
 }
 
-// viewOf reads WORKSPACE/PROJECT/NAME as a path of the API.
-func viewOf(ref string) (string, error) {
-	parts := strings.Split(ref, "/")
-	if len(parts) != 3 || view.CheckName(parts[2]) != nil {
+// viewOf reads WORKSPACE/PROJECT/NAME, or PROJECT/NAME where one workspace has the project, as a
+// path of the API.
+func viewOf(ctx context.Context, io stdio, server *remote.Client, ref string) (string, error) {
+	at := strings.LastIndex(ref, "/")
+	if at < 1 || view.CheckName(ref[at+1:]) != nil {
 		return "", usagef("%q names no view: give WORKSPACE/PROJECT/NAME", ref)
 	}
-	return viewPath(url.PathEscape(parts[0])+"/"+url.PathEscape(parts[1]), parts[2]), nil
+	project, err := projectOf(ctx, io, server, []string{ref[:at]})
+	return viewPath(project, ref[at+1:]), err
 }
 
 func viewListCommand(io stdio) *cobra.Command {
@@ -183,11 +185,11 @@ func viewListCommand(io stdio) *cobra.Command {
 		Short:   "List the views of a project",
 		Example: "  kymogram view list templar/tplr --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			project, err := projectOf(io, args)
+			server, err := c.dial(io)
 			if err != nil {
 				return err
 			}
-			server, err := c.dial(io)
+			project, err := projectOf(cmd.Context(), io, server, args)
 			if err != nil {
 				return err
 			}
@@ -226,11 +228,11 @@ func viewGetCommand(io stdio) *cobra.Command {
 		Short:   "Print a view document, WORKSPACE/PROJECT/NAME",
 		Example: "  kymogram view get templar/tplr/training > training.json",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := viewOf(args[0])
+			server, err := c.dial(io)
 			if err != nil {
 				return err
 			}
-			server, err := c.dial(io)
+			path, err := viewOf(cmd.Context(), io, server, args[0])
 			if err != nil {
 				return err
 			}
@@ -261,11 +263,11 @@ func viewDeleteCommand(io stdio) *cobra.Command {
 		Short:   "Delete a view for good, WORKSPACE/PROJECT/NAME",
 		Example: "  kymogram view delete templar/tplr/training",
 		RunE: func(cmd *cobra.Command, args []string) error {
-			path, err := viewOf(args[0])
+			server, err := c.dial(io)
 			if err != nil {
 				return err
 			}
-			server, err := c.dial(io)
+			path, err := viewOf(cmd.Context(), io, server, args[0])
 			if err != nil {
 				return err
 			}

@@ -489,3 +489,57 @@ func TestShare(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestTrade: a link becomes one key, whoever asks at once, and only such a key ends itself.
+func TestTrade(t *testing.T) {
+	k, store, c := setup()
+	links := auth.NewLinks(c.now)
+	token, _ := links.Issue()
+	for name, spec := range map[string]auth.KeySpec{
+		"no scope": {Name: "x"}, "a control character": {Name: "a\nb", Scopes: []auth.Scope{auth.Read}}, "no time": {Name: "x", Scopes: []auth.Scope{auth.Read}, Expires: -1},
+	} {
+		if _, _, err := k.Trade(t.Context(), links, token, spec); model.CodeOf(err) != model.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	spec := auth.KeySpec{Name: "lab", Scopes: []auth.Scope{auth.Read}}
+	var group sync.WaitGroup
+	secrets := make(chan string, 64)
+	for range cap(secrets) {
+		group.Go(func() {
+			if secret, _, err := k.Trade(t.Context(), links, token, spec); err == nil {
+				secrets <- secret
+			} else if model.CodeOf(err) != model.CodeUnauthenticated {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	close(secrets)
+	if len(secrets) != 1 || len(store.keys) != 1 {
+		t.Fatalf("%d keys of one link, %d stored", len(secrets), len(store.keys))
+	}
+	p, err := k.Authenticate(t.Context(), <-secrets)
+	if err != nil || p.Name != "login lab" || p.Has(auth.Ingest) {
+		t.Fatalf("%+v, %v", p, err)
+	}
+	if id, err := k.EndOwn(auth.WithPrincipal(t.Context(), p)); err != nil || id != p.KeyID {
+		t.Errorf("%q, %v", id, err)
+	}
+	if _, err := k.Own(auth.WithPrincipal(t.Context(), p)); err != nil {
+		t.Errorf("a key that was just let in: %v", err)
+	}
+	secret, _, err := k.Create(t.Context(), auth.KeySpec{Name: "other", Scopes: []auth.Scope{auth.Admin}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p, err = k.Authenticate(t.Context(), secret); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.EndOwn(auth.WithPrincipal(t.Context(), p)); model.CodeOf(err) != model.CodePermission {
+		t.Errorf("a key that no login made: %v", err)
+	}
+	if _, _, err := auth.New(store, c.now, true).Trade(t.Context(), links, token, spec); model.CodeOf(err) != model.CodeInvalid {
+		t.Errorf("without keys: %v", err)
+	}
+}

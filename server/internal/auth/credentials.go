@@ -59,14 +59,14 @@ func (k *Keyring) Share(ctx context.Context, dir, given, page string, env func(s
 		log.Warn("no folder for credentials: HOME and XDG_CONFIG_HOME are not set")
 		return nil
 	}
-	if err := SaveCredentials(path, secret, addresses(page)...); err != nil {
+	if err := SaveCredentials(path, secret, Addresses(page)...); err != nil {
 		log.Warn("clients will not find the admin key by themselves", "err", err, "key", filepath.Join(dir, AdminKeyFile))
 	}
 	return nil
 }
 
-// addresses are the ways in which this user's clients may write one address.
-func addresses(page string) []string {
+// Addresses are the ways in which this user's clients may write one address.
+func Addresses(page string) []string {
 	out := []string{page}
 	if u, err := url.Parse(page); err == nil && u.Port() != "" && net.ParseIP(u.Hostname()).IsLoopback() {
 		u.Host = net.JoinHostPort("localhost", u.Port())
@@ -99,6 +99,27 @@ func SaveCredentials(path, secret string, addresses ...string) error {
 	for _, address := range addresses {
 		keys[address] = secret
 	}
+	return write(path, keys)
+}
+
+// ForgetCredentials removes the keys of some addresses from the file.
+func ForgetCredentials(path string, addresses ...string) error {
+	unlock, err := lockFile(path + ".lock")
+	if err != nil {
+		return fmt.Errorf("write credentials: %w", err)
+	}
+	defer unlock()
+	keys, err := Credentials(path)
+	if err != nil {
+		return err
+	}
+	for _, address := range addresses {
+		delete(keys, address)
+	}
+	return write(path, keys)
+}
+
+func write(path string, keys map[string]string) error {
 	raw, err := json.MarshalIndent(keys, "", "  ")
 	if err != nil {
 		return fmt.Errorf("write credentials: %w", err)

@@ -100,6 +100,14 @@ func (k *Keyring) Allow(ctx context.Context, scope Scope, workspace, project str
 	return nil
 }
 
+// Reach is where the key of the context's caller holds, each empty for everywhere.
+func (k *Keyring) Reach(ctx context.Context) (workspace, project string) {
+	if p := PrincipalOf(ctx); p != nil && !k.open {
+		return p.Workspace, p.Project
+	}
+	return "", ""
+}
+
 func (k *Keyring) byHash(ctx context.Context, hash [32]byte) (*Principal, error) {
 	key, err := k.find(ctx, hash)
 	if err != nil {

@@ -89,7 +89,7 @@ func KeyIDOf(err error) string {
 
 func unauthenticated(message string) *model.Error {
 	return model.Errorf(model.CodeUnauthenticated, "%s", message).
-		WithHint("send Authorization: Bearer KEY (KYMOGRAM_API_KEY); the first admin key is in the server's data folder, file admin.key")
+		WithHint("sign in with `kymogram login ADDRESS`, or set KYMOGRAM_API_KEY (the header is Authorization: Bearer KEY); the first admin key is in the server's data folder, file admin.key")
 }
 
 func denied(p *Principal, format string, args ...any) *model.Error {

@@ -3,6 +3,7 @@ package auth
 import (
 	"context"
 	"crypto/subtle"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,10 +108,58 @@ func (k *Keyring) SignIn(ctx context.Context, links *Links, token string) (Sessi
 	}
 	p, err := k.Authenticate(ctx, token)
 	if err != nil {
-		return Session{}, unauthenticated("this link was used before or is older than 15 minutes").
-			WithHint("make a new one with: kymogram key link")
+		return Session{}, usedLink()
 	}
 	return Session{token, p.KeyID, k.now().Add(SessionLife)}, nil
+}
+
+// LoginPrefix begins the names of keys that a one-time link was traded for. Such a key may
+// end itself.
+const LoginPrefix = "login "
+
+// Trade gives a new key for the token of a one-time link. LoginPrefix is put before its name.
+func (k *Keyring) Trade(ctx context.Context, links *Links, token string, spec KeySpec) (secret string, key Key, err error) {
+	if k.open {
+		return "", Key{}, model.Errorf(model.CodeInvalid, "this server checks no keys (--no-auth): nobody needs to sign in")
+	}
+	spec.Name = LoginPrefix + spec.Name
+	if err := spec.check(); err != nil { // the link stays good
+		return "", Key{}, err
+	}
+	if !links.redeem(token) {
+		return "", Key{}, usedLink()
+	}
+	return k.Create(ctx, spec)
+}
+
+// Own is the caller's key, nil with --no-auth.
+func (k *Keyring) Own(ctx context.Context) (*Key, error) {
+	if k.open {
+		return nil, nil
+	}
+	p := PrincipalOf(ctx)
+	if p == nil {
+		return nil, unauthenticated("no API key was given")
+	}
+	return k.find(ctx, p.hash)
+}
+
+// EndOwn revokes the caller's key, if it was made by a login, and returns its id.
+func (k *Keyring) EndOwn(ctx context.Context) (id string, err error) {
+	key, err := k.Own(ctx)
+	if err != nil || key == nil {
+		return "", err
+	}
+	if !strings.HasPrefix(key.Name, LoginPrefix) {
+		return "", model.Errorf(model.CodePermission, "the key %q was not made by kymogram login, so it does not end itself", key.Name).
+			WithHint("an admin ends it with: kymogram key revoke %s", key.ID)
+	}
+	return key.ID, k.Revoke(ctx, key.ID)
+}
+
+func usedLink() *model.Error {
+	return unauthenticated("this link was used before or is older than 15 minutes").
+		WithHint("make a new one with: kymogram key link")
 }
 
 // SignOut ends a page's session and returns the id of its key, "" when the secret is

@@ -178,6 +178,39 @@ type Runs interface {
 	HasProject(ctx context.Context, workspace, project string) (bool, error)
 }
 
+// Named is a run as people name it.
+type Named struct {
+	ID          model.RunID
+	Workspace   string
+	Project     string
+	Name        string
+	DisplayName string
+	CreatedNs   int64
+}
+
+// NameFilter selects runs by their name or display name.
+type NameFilter struct {
+	Workspace, Project string // empty: any
+	Name               string // exact
+	Deleted            bool   // the trash instead
+	Limit              int
+}
+
+// Names is what query reads to understand what people call runs and projects. No answer takes
+// longer for more runs.
+type Names interface {
+	// NamedRuns lists the runs of a name or display name: those of a project together, the
+	// newest first.
+	NamedRuns(ctx context.Context, f NameFilter) ([]Named, error)
+	// RunsNear lists runs whose names may be near to one that no run has: some of the newest, and
+	// those before and behind it by name. Limit bounds each of these.
+	RunsNear(ctx context.Context, f NameFilter) ([]Named, error)
+	// NamedProjects lists the projects of a name, by workspace.
+	NamedProjects(ctx context.Context, name string, limit int) ([]Place, error)
+	// ProjectsNear is RunsNear for projects.
+	ProjectsNear(ctx context.Context, name string, limit int) ([]Place, error)
+}
+
 // Details is what query reads of one run.
 type Details interface {
 	// GetRun finds by ULID or by the alias of a client.
@@ -274,6 +307,7 @@ type Condition struct {
 // Reader is all that query reads.
 type Reader interface {
 	Runs
+	Names
 	Details
 	Shared
 	Tables

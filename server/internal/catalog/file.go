@@ -28,6 +28,9 @@ type TreeQuery struct {
 	After              RunPlace // the zero RunPlace: from the start
 	Newest             bool     // first; else the oldest
 	Names              []string // of the trees to read with each, at most MaxTreeNames; each once
+	// IDs names the runs to read, each once, in this order instead of by age, without After
+	// and Newest; nil: all. Those that are not in the project, or in its trash, are passed over.
+	IDs []model.RunID
 }
 
 // RunPlace is where a run stands among those of its project by age.

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -39,7 +40,7 @@ type Config struct {
 	Retention Retention `yaml:"retention"`
 	State     State     `yaml:"state"`
 	// Trash is how long a deleted run can be restored.
-	Trash time.Duration `yaml:"trash" usage:"how long a deleted run can be restored"`
+	Trash time.Duration `yaml:"trash" usage:"how long a deleted run can be restored, such as 7d"`
 }
 
 // TLS configures both addresses.
@@ -100,7 +101,7 @@ type Limits struct {
 
 // Retention deletes runs that nobody writes to and that have no tag "keep".
 type Retention struct {
-	Age   time.Duration `yaml:"age" usage:"delete a run for good when its last sign of life is so long ago; 0s keeps it"`
+	Age   time.Duration `yaml:"age" usage:"delete a run for good when its last activity is older than this, such as 90d; 0s keeps it"`
 	Bytes int64         `yaml:"bytes" usage:"delete the oldest runs for good while all points take more bytes; 0 keeps them"`
 }
 
@@ -257,10 +258,10 @@ func (c *Config) checkLimits() error {
 		return invalid("memory.limit_mib is %d, it must be 0 or from %d to %d", m, MinMemory>>20, maxMemoryMiB)
 	}
 	if c.Trash < 0 || c.Trash > maxTrash {
-		return invalid("trash is %s, it must be from 0s to %s", c.Trash, maxTrash)
+		return invalid("trash is %s, it must be from 0s to %s", duration.Text(c.Trash), duration.Text(maxTrash))
 	}
 	if c.Retention.Age != 0 && c.Retention.Age < minRetention {
-		return invalid("retention.age is %s, it must be 0s or at least %s", c.Retention.Age, minRetention)
+		return invalid("retention.age is %s, it must be 0s or at least %s", duration.Text(c.Retention.Age), duration.Text(minRetention))
 	}
 	if c.Retention.Bytes != 0 && c.Retention.Bytes < minRetentionBytes {
 		return invalid("retention.bytes is %d, it must be 0 or at least %d", c.Retention.Bytes, minRetentionBytes)

@@ -55,6 +55,22 @@ func TestFileFromTheEnvironment(t *testing.T) {
 	}
 }
 
+// TestDurationsOfAFile: they are what they say, and are shown as they are written.
+func TestDurationsOfAFile(t *testing.T) {
+	got, err := config.Load(write(t, "trash: 36h\nretention: &r {age: 90d}\ndata: !!str 5\nlimits: {body_mib: \"8\"}\nhosts: [a, 7]\n"), vars("KYMOGRAM_RETENTION_AGE", "1w"), nil)
+	if err != nil || got.Trash != 36*time.Hour || got.Retention.Age != 7*24*time.Hour || got.Data != "5" || got.Limits.BodyMiB != 8 || strings.Join(got.Hosts, " ") != "a 7" {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	text, err := got.Show()
+	if err != nil || !strings.Contains(text, "trash: 1d12h\n") || !strings.Contains(text, "age: 7d\n") {
+		t.Fatalf("%s, %v", text, err)
+	}
+	again, err := config.Load(write(t, text), vars(), nil)
+	if diff := cmp.Diff(got, again, cmpopts.EquateEmpty()); err != nil || diff != "" {
+		t.Fatalf("what is shown is read as another configuration: %v\n%s", err, diff)
+	}
+}
+
 func TestAnEmptyFileSetsNothing(t *testing.T) {
 	for _, text := range []string{"", "\n", "# http: 127.0.0.1:9\n", "---\n", "{}\n"} {
 		got, err := config.Load(write(t, text), vars(), nil)
@@ -75,9 +91,29 @@ func TestBadInputIsNamed(t *testing.T) {
 		"unknown nested key":   {yaml: "tls:\n  crt: x\n", want: "did you mean tls.cert?"},
 		"unknown far key":      {yaml: "xyzzyplugh: 1\n", want: "config show"},
 		"line is named":        {yaml: "http: 127.0.0.1:1\nnonsense_here: 1\n", want: ":2: unknown key"},
-		"twice":                {yaml: "http: 127.0.0.1:1\nhttp: 127.0.0.1:2\n", want: "already defined"},
+		"twice":                {yaml: "http: 127.0.0.1:1\nhttp: 127.0.0.1:2\n", want: "http is given twice, first in line 1"},
 		"wrong type":           {yaml: "no_auth: [1]\n", want: ":1:"},
 		"not YAML":             {yaml: "a: [\n", want: ":1:"},
+		"unknown in a section": {yaml: "retention:\n  ages: 1d\n", want: ":2: unknown key \"retention.ages\" did you mean retention.age?"},
+		"of another section":   {yaml: "cert: x\n", want: "did you mean tls.cert?"},
+		"key with a dot":       {yaml: "tls.cert: x\n", want: "write it below its section, as tls: {cert: …}"},
+		"twice in a section":   {yaml: "tls:\n  cert: a\n  cert: b\n", want: ":3: tls.cert is given twice, first in line 2"},
+		"section twice":        {yaml: "tls: {cert: a}\ntls: {key: b}\n", want: ":2: tls is given twice, first in line 1"},
+		"word for a number":    {yaml: "limits:\n  body_mib: many\n", want: ":2: limits.body_mib is \"many\", it must be a whole number"},
+		"part of a number":     {yaml: "limits: {body_mib: 1.5}\n", want: ":1: limits.body_mib is \"1.5\", it must be a whole number"},
+		"word for a bool":      {yaml: "\nno_auth: maybe\n", want: ":2: no_auth is \"maybe\", it must be true or false"},
+		"list for a text":      {yaml: "data: [1]\n", want: ":1: data is a list, it is one value"},
+		"mapping for a text":   {yaml: "data: {a: 1}\n", want: ":1: data is a mapping, it is one value"},
+		"text for a list":      {yaml: "hosts: a\n", want: ":1: hosts is \"a\", it must be a list write hosts: [a]"},
+		"list in a list":       {yaml: "hosts: [a, [b]]\n", want: ":1: an entry of hosts is a list"},
+		"text for a section":   {yaml: "tls: self\n", want: ":1: tls is \"self\", it holds settings of its own below tls may be: mode, cert, key"},
+		"list for all":         {yaml: "- a\n", want: ":1: this is a list, not settings"},
+		"unknown anchor":       {yaml: "data: *a\n", want: ":1: there is no anchor \"a\" above"},
+		"duration in a file":   {yaml: "\n\ntrash: 7\n", want: ":3: trash is \"7\", it must be a duration: it has no unit: is it 7s, 7m, 7h or 7d?"},
+		"negative duration":    {yaml: "retention: {age: -1h}\n", want: ":1: retention.age is \"-1h\", it must be a duration: it is negative"},
+		"short in a file":      {yaml: "\nretention: {age: 30m}\n", want: ":2: retention.age is 30m, it must be 0s or at least 1h"},
+		"level in a file":      {yaml: "\nlog:\n  level: loud\n", want: ":3: log.level: \"loud\" is not known"},
+		"level of a flag":      {yaml: "log: {level: warn}\n", flags: map[string]string{"log.level": "loud"}, want: "log.level: \"loud\" is not known"},
 		"two documents":        {yaml: "http: 127.0.0.1:1\n---\nhttp: 127.0.0.1:2\n", want: "more than one"},
 		"bad bool in env":      {env: []string{"KYMOGRAM_NO_AUTH", "maybe"}, want: "KYMOGRAM_NO_AUTH"},
 		"bad number in flag":   {flags: map[string]string{"limits.body_mib": "x"}, want: "--limits-body-mib"},

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kymogram/kymogram/internal/duration"
 )
 
 // Field is one setting with the three names under which it can be given.
@@ -47,10 +49,14 @@ func walk(t reflect.Type, prefix string, index []int) (fields []Field) {
 // Text is the field's value in a configuration, as it would be given.
 func (f Field) Text(c Config) string {
 	v := reflect.ValueOf(c).FieldByIndex(f.index)
-	if list, ok := v.Interface().([]string); ok {
-		return strings.Join(list, ",")
+	switch value := v.Interface().(type) {
+	case []string:
+		return strings.Join(value, ",")
+	case time.Duration:
+		return duration.Text(value)
+	default:
+		return fmt.Sprint(value)
 	}
-	return fmt.Sprint(v.Interface())
 }
 
 // set parses text into the field; where says how the user gave it.
@@ -72,9 +78,9 @@ func (f Field) set(c *Config, text, where string) error {
 		}
 		v.SetInt(n)
 	case time.Duration:
-		d, err := time.ParseDuration(text)
+		d, err := duration.Parse(text)
 		if err != nil {
-			return invalid("%s is %q, it must be a duration such as 30m or 168h", where, text)
+			return invalid("%s is %q, it must be a duration: %v", where, text, err)
 		}
 		v.SetInt(int64(d))
 	case []string:

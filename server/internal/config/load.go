@@ -1,15 +1,14 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -24,8 +23,10 @@ func Load(file string, env func(string) string, flags map[string]string) (Config
 	if file == "" {
 		file = env(FileEnv)
 	}
+	lines := map[string]int{}
 	if file != "" {
-		if err := c.readFile(file); err != nil {
+		var err error
+		if lines, err = c.readFile(file); err != nil {
 			return Config{}, err
 		}
 	}
@@ -34,91 +35,36 @@ func Load(file string, env func(string) string, flags map[string]string) (Config
 			if err := f.set(&c, text, f.Env); err != nil {
 				return Config{}, err
 			}
+			delete(lines, f.Key)
 		}
 		if text, ok := flags[f.Key]; ok {
 			if err := f.set(&c, text, "--"+f.Flag); err != nil {
 				return Config{}, err
 			}
+			delete(lines, f.Key)
 		}
 	}
-	return c, c.Validate()
+	if err := c.Validate(); err != nil {
+		return c, placed(err, file, lines)
+	}
+	return c, nil
 }
 
-func (c *Config) readFile(file string) error {
-	f, err := os.Open(file)
-	if err != nil {
-		return invalid("cannot read the configuration: %v", err).WithHint("name a readable file with --config FILE")
+// placed names the line of a file that has the setting which an error of Validate is about,
+// unless the environment or a flag set it.
+func placed(err error, file string, lines map[string]int) error {
+	shown := model.Shown(err)
+	if shown == nil {
+		return err
 	}
-	defer f.Close()
-	return c.read(f, file)
-}
-
-func (c *Config) read(r io.Reader, file string) error {
-	defaults := *c
-	dec := yaml.NewDecoder(r, yaml.Strict())
-	if err := dec.Decode(c); err != nil && !errors.Is(err, io.EOF) {
-		return explain(err, file)
-	}
-	if reflect.ValueOf(*c).IsZero() {
-		*c = defaults // an empty file, or one of comments, is YAML's null
-	}
-	if err := dec.Decode(&struct{}{}); !errors.Is(err, io.EOF) {
-		return invalid("%s holds more than one YAML document", file)
-	}
-	return nil
-}
-
-// explain says where a file is wrong, and which key was probably meant.
-func explain(err error, file string) *model.Error {
-	var at yaml.Error
-	if !errors.As(err, &at) || at.GetToken() == nil {
-		return invalid("%s: %v", file, err)
-	}
-	line := at.GetToken().Position.Line
-	var unknown *yaml.UnknownFieldError
-	if !errors.As(err, &unknown) {
-		return invalid("%s:%d: %s", file, line, at.GetMessage())
-	}
-	key := unknown.GetToken().Value
-	e := invalid("%s:%d: unknown key %q", file, line, key)
-	if near := nearest(key); near != "" {
-		return e.WithHint("did you mean %s?", near)
-	}
-	return e.WithHint("kymogram config show lists every key")
-}
-
-// nearest is the known key that looks most like word, "" when none does.
-func nearest(word string) string {
-	best, least := "", len(word)/2+1
-	for _, f := range Fields() {
-		names := strings.Split(f.Key, ".")
-		for i, name := range names {
-			if d := distance(strings.ToLower(word), name); d < least {
-				best, least = strings.Join(names[:i+1], "."), d
-			}
+	for key, line := range lines {
+		if rest, ok := strings.CutPrefix(shown.Message, key); ok && (rest == "" || rest[0] == ':' || rest[0] == ' ') {
+			e := *shown
+			e.Message = fmt.Sprintf("%s:%d: %s", file, line, e.Message)
+			return &e
 		}
 	}
-	return best
-}
-
-// distance is Levenshtein's, in bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(b)]
+	return err
 }
 
 // Show is the configuration as YAML with its secrets hidden.
@@ -129,7 +75,7 @@ func (c Config) Show() (string, error) {
 			v.SetString("(hidden)")
 		}
 	}
-	out, err := yaml.Marshal(c)
+	out, err := yaml.MarshalWithOptions(c, yaml.CustomMarshaler(func(d time.Duration) ([]byte, error) { return []byte(duration.Text(d)), nil }))
 	if err != nil {
 		return "", fmt.Errorf("show the configuration: %w", err)
 	}

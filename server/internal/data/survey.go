@@ -176,7 +176,7 @@ func (s *Survey) Print(out io.Writer) error {
 	line("deleted", "%d runs in the store, %s are freed by the next merges", st.Deleted, table.Bytes(st.DeadBytes))
 	line("catalog", "%d runs, %d of them in the trash, %d freed for good, %d writers, %d keys, %s and %s of its mirror", c.Runs, c.Trash, c.Purged, c.Writers, c.Keys, table.Bytes(c.Bytes), table.Bytes(c.MirrorBytes))
 	if c.Runs > 0 {
-		line("oldest run", "last sign of life %s", table.When(c.OldestNs))
+		line("oldest run", "last activity %s", table.When(c.OldestNs))
 	}
 	line("state", "%d signed records of %d runs, %s", s.States.Records, s.States.Runs, table.Bytes(s.States.Bytes))
 	line("files", "%d blobs, %s", s.Blobs.Files, table.Bytes(s.Blobs.Bytes))

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/server/internal/table"
@@ -141,7 +142,7 @@ var errLeft = errors.New("not everything is delivered")
 // Print writes it for a person.
 func (r *Outcome) Print(out io.Writer) error {
 	_, err := fmt.Fprintf(out, "%s points delivered in %s, %s refused, %s left in %s; ended programs closed: %d\n", table.Count(r.Delivered),
-		time.Duration(r.Seconds*float64(time.Second)).Round(100*time.Millisecond), table.Count(r.Refused), r.Left, r.Spool, r.Closed)
+		duration.Text(time.Duration(r.Seconds*float64(time.Second)).Round(100*time.Millisecond)), table.Count(r.Refused), r.Left, r.Spool, r.Closed)
 	if err == nil {
 		err = printWaiting(out, r.Waiting)
 	}
@@ -154,7 +155,7 @@ func (r *Outcome) Err() error {
 	case r.Left.Writers == 0:
 		return nil
 	case r.Ended == endedInterrupted:
-		return fmt.Errorf("%w: %s; run it again, it goes on where it stopped", errLeft, r.Ended)
+		return fmt.Errorf("%w: %s; run it again, it resumes where it stopped", errLeft, r.Ended)
 	}
 	return fmt.Errorf("%w: %s", errLeft, cmp.Or(r.Error, r.Ended))
 }

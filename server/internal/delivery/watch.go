@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/table"
@@ -105,7 +106,7 @@ func (p *shown) show(done uint64) {
 	p.told = time.Now()
 	line := fmt.Sprintf("%s of %s points", table.Count(done), table.Count(max(done, total)))
 	if rate := float64(done) / time.Since(p.began).Seconds(); rate > 0 && total > done {
-		line += fmt.Sprintf(", %s/s, %s left", table.Count(uint64(rate)), time.Duration(float64(total-done)/rate*float64(time.Second)).Round(time.Second))
+		line += fmt.Sprintf(", %s/s, %s left", table.Count(uint64(rate)), duration.Text(time.Duration(float64(total-done)/rate*float64(time.Second)).Round(time.Second)))
 	}
 	fmt.Fprintln(p.out, line)
 }

@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -158,7 +159,7 @@ func (i *influx) connect(ctx context.Context) (string, error) {
 		return "", wrong(hint, "%s takes no connection: %v", i.base.Host, err)
 	}
 	defer c.Close()
-	return fmt.Sprintf("%s took the connection in %s", c.RemoteAddr(), time.Since(began).Round(time.Microsecond)), nil
+	return fmt.Sprintf("%s took the connection in %s", c.RemoteAddr(), duration.Text(time.Since(began).Round(time.Microsecond))), nil
 }
 
 // secure looks at the certificate before anything is sent.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -189,7 +190,7 @@ func (i *influx) write(ctx context.Context) (string, error) {
 	case r.status == http.StatusUnauthorized || r.status == http.StatusForbidden:
 		return "", wrong("give the token the right to write to "+i.question.Database, "the token may not write: %s", r.said())
 	}
-	return "", wrong("the server says why; look at its log too", "the point was not taken: %s", r.said())
+	return "", wrong("the answer has the reason; look at the server's log too", "the point was not taken: %s", r.said())
 }
 
 // read asks for the point until it is there.
@@ -205,7 +206,7 @@ func (i *influx) read(ctx context.Context) (string, error) {
 		case r.status != http.StatusOK:
 			return "", wrong("look at the server's log", "the point cannot be read: %s", r.said())
 		case strings.Contains(r.body, i.mark):
-			return fmt.Sprintf("the point is back after %s", time.Since(began).Round(time.Millisecond)), nil
+			return fmt.Sprintf("the point is back after %s", duration.Text(time.Since(began).Round(time.Millisecond))), nil
 		case time.Since(began) > i.question.Wait:
 			return "", wrong("look at the server's log", "the point was taken and is not there after %s", i.question.Wait)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/internal/spool"
@@ -36,7 +37,7 @@ func (d *Diagnosis) checkServer(ctx context.Context, q Question, folder *spool.F
 	if err != nil {
 		err = unreachable(address, err)
 	}
-	d.add("server", fmt.Sprintf("%s answers in %s: version %s, gRPC at %s", address, took.Round(time.Millisecond), info.Version, info.GRPC), err)
+	d.add("server", fmt.Sprintf("%s answers in %s: version %s, gRPC at %s", address, duration.Text(took.Round(time.Millisecond)), info.Version, info.GRPC), err)
 	if err != nil {
 		return
 	}
@@ -60,10 +61,10 @@ func (d *Diagnosis) checkClock(info uplink.Info, began time.Time, took time.Dura
 	skew := time.Unix(0, info.TimeNs).Sub(began.Add(took / 2))
 	var err error
 	if skew.Abs() > maxSkew+took {
-		err = model.Errorf(model.CodeInvalid, "this clock and the server's differ by %s", skew.Round(time.Millisecond)).
+		err = model.Errorf(model.CodeInvalid, "this clock and the server's differ by %s", duration.Text(skew.Round(time.Millisecond))).
 			WithHint("set the clock (NTP): points carry this machine's time")
 	}
-	d.add("clock", fmt.Sprintf("differs by %s from the server's", skew.Round(time.Millisecond)), err)
+	d.add("clock", fmt.Sprintf("differs by %s from the server's", duration.Text(skew.Round(time.Millisecond))), err)
 }
 
 // checkKey reports whether the key may read.

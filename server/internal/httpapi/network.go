@@ -30,14 +30,10 @@ func (a *API) network(w http.ResponseWriter, r *http.Request) error {
 		Workspace: r.PathValue("workspace"), Project: r.PathValue("project"),
 		Netuid: p.netuid(), Since: p.count("since"),
 	}
-	wait := p.count("wait")
-	if p.err == nil && wait > maxWait {
-		p.fail(model.Errorf(model.CodeInvalid, "wait is %d seconds, it must be from 0 to %d", wait, maxWait))
-	}
+	q.Wait = p.wait()
 	if p.err != nil {
 		return p.err
 	}
-	q.Wait = time.Duration(wait) * time.Second
 	if err := a.query.Allow(r.Context(), q.Workspace, q.Project); err != nil {
 		return err
 	}

@@ -164,7 +164,7 @@ func runID(r *http.Request) (model.RunID, error) {
 	id, err := model.ParseRunID(r.PathValue("id"))
 	if err != nil {
 		return id, model.Errorf(model.CodeInvalid, "%q is not the id of a run: %v", r.PathValue("id"), err).
-			WithHint("GET /api/v1/resolve?run=workspace/project/name finds the id of a name")
+			WithHint("GET /api/v1/resolve?run=NAME finds the id of a name")
 	}
 	return id, nil
 }

@@ -86,15 +86,25 @@ func (a *API) setRights(w http.ResponseWriter, r *http.Request, workspace, proje
 }
 
 func (a *API) resolve(w http.ResponseWriter, r *http.Request) error {
-	p := readParams(r, "run")
+	p := readParams(r, "run", "project")
 	if p.err != nil {
 		return p.err
 	}
-	id, err := a.query.Resolve(r.Context(), p.text("run"))
+	if p.values.Has("run") == p.values.Has("project") {
+		return model.Errorf(model.CodeInvalid, "give run= or project=, one of them")
+	}
+	if p.values.Has("project") {
+		place, err := a.query.FindProject(r.Context(), p.text("project"))
+		if err != nil {
+			return err
+		}
+		return writeJSON(w, map[string]string{"workspace": place.Workspace, "project": place.Project})
+	}
+	run, err := a.query.FindRun(r.Context(), p.text("run"))
 	if err != nil {
 		return err
 	}
-	return writeJSON(w, map[string]string{"id": id.String()})
+	return writeJSON(w, map[string]string{"id": run.ID.String(), "workspace": run.Workspace, "project": run.Project, "name": run.Name})
 }
 
 func (a *API) run(w http.ResponseWriter, r *http.Request) error {

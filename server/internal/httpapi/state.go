@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"net/http"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -157,10 +159,7 @@ func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {
 func (a *API) states(w http.ResponseWriter, r *http.Request) error {
 	p := readParams(r, "role", "netuid", "since", "wait", "limit", "bare")
 	f := state.Filter{Role: p.oneOf("role", "", state.Validator, state.Miner), Netuid: p.netuid(), Since: p.count("since"), Limit: p.size("limit", math.MaxInt32), Bare: p.flag("bare")}
-	wait := p.count("wait")
-	if p.err == nil && wait > maxWait {
-		p.fail(model.Errorf(model.CodeInvalid, "wait is %d seconds, it must be from 0 to %d", wait, maxWait))
-	}
+	wait := p.wait()
 	if p.err != nil {
 		return p.err
 	}
@@ -169,7 +168,7 @@ func (a *API) states(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if wait > 0 {
-		if err := a.await(r.Context(), time.Duration(wait)*time.Second, workspace, project, f); err != nil {
+		if err := a.await(r.Context(), wait, workspace, project, f); err != nil {
 			return err
 		}
 	}
@@ -215,6 +214,23 @@ func (p *params) netuid() *uint16 {
 }
 
 // count reads a number that is not negative, 0 when it is absent.
+// wait is how long to wait for news: seconds, or a duration.
+func (p *params) wait() time.Duration {
+	text := p.text("wait")
+	if text == "" {
+		return 0
+	}
+	d, err := duration.Seconds(text)
+	if err == nil && d > maxWait*time.Second {
+		err = fmt.Errorf("it must be from 0 to %ds", maxWait)
+	}
+	if err != nil {
+		p.fail(model.Errorf(model.CodeInvalid, "wait is %q: %v", model.Clip(text), err).WithHint("a number of seconds, or a duration such as 30s"))
+		return 0
+	}
+	return d
+}
+
 func (p *params) count(name string) uint64 {
 	n := p.number(name)
 	if n == nil {

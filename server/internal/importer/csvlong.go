@@ -35,7 +35,7 @@ func (t *table) longRow(row []string, step, timeNs int64) {
 		kind = model.KindFloat
 	}
 	if slices.ContainsFunc(s.axes, func(i int) bool { return cell(row, i) != "" }) {
-		t.skip("axes beside the step: the points keep their step and time")
+		t.skip("axes other than the step: the points keep their step and time")
 	}
 	labels := map[string]string{}
 	if text := cell(row, s.labels); text != "" {

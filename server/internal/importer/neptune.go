@@ -20,8 +20,8 @@ import (
 
 const neptuneHelp = `Read the folder that neptune-exporter wrote, with data/ and files/ in it, or data/ alone.
 Each run keeps its id as its name, and goes into the project of its name. Parameters become
-the configuration, other values attributes; series of numbers, texts and histograms keep
-their steps and times; files become files of the run; a fork goes on from its parent.
+the configuration, other values attributes. Series of numbers, texts and histograms keep
+their steps and times. Files become files of the run. A fork continues its parent.
 Steps with fractions are multiplied by the least power of 10 that makes them whole.`
 
 // part is the name of a file of neptune-exporter: RUN_part_N.parquet; part 0 comes last.

@@ -57,7 +57,7 @@ func (s *Service) Run(ctx context.Context) error {
 	for {
 		s.warn("compare the catalog with the store", s.compare(ctx))
 		now := s.deps.Now()
-		s.warn("record signs of life", s.flushSeen(ctx))
+		s.warn("record last activity", s.flushSeen(ctx))
 		s.retryStuck(ctx)
 		if now.Sub(started) >= s.cfg.Silence {
 			// Not earlier: while the server was down nobody could show life.
@@ -75,7 +75,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			s.warn("record signs of life", s.flushSeen(context.WithoutCancel(ctx)))
+			s.warn("record last activity", s.flushSeen(context.WithoutCancel(ctx)))
 			return nil
 		case <-tick.C:
 		}

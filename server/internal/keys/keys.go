@@ -52,6 +52,29 @@ func (r Remote) Publish(ctx context.Context, request auth.Request) (Published, e
 	return Published{ID: doc.ID, Link: PublicAddress(r.Server.Base, doc), Project: doc.Workspace + "/" + doc.Project}, err
 }
 
+// Trade gives a new key for the token of a one-time link.
+func (r Remote) Trade(ctx context.Context, token string, request auth.Request) (doc auth.Document, err error) {
+	body := struct {
+		auth.Request
+		Token string `json:"token"`
+	}{request, token}
+	return doc, r.Server.Exchange(ctx, http.MethodPost, "/api/v1/session/key", body, &doc)
+}
+
+// Own describes the key that the server is asked with.
+func (r Remote) Own(ctx context.Context) (doc auth.Document, err error) {
+	return doc, r.Server.Exchange(ctx, http.MethodGet, "/api/v1/key", nil, &doc)
+}
+
+// EndOwn ends the key that the server is asked with.
+func (r Remote) EndOwn(ctx context.Context) error {
+	response, err := r.Server.Send(ctx, http.MethodDelete, "/api/v1/key", nil, nil)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
 // Folder is the keys in a data folder.
 type Folder struct{ Keyring *auth.Keyring }
 

@@ -27,7 +27,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, expires := range []string{"0d", "-1h", "1ms", "d", "x", "100000d"} {
-		if _, err := keys.Parse("n", "read", "", expires); err == nil || !strings.Contains(err.Error(), "give a time such as 12h or 30d") {
+		if _, err := keys.Parse("n", "read", "", expires); err == nil || !strings.Contains(err.Error(), "such as 12h or 30d") {
 			t.Errorf("%q: %v", expires, err)
 		}
 	}

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/server/internal/auth"
 )
 
@@ -50,16 +50,20 @@ func PublicAddress(server string, doc auth.Document) string {
 	return server + "/network/" + url.PathEscape(doc.Workspace) + "/" + url.PathEscape(doc.Project) + "#" + doc.Key
 }
 
-// parseLife reads a duration; days, which time.ParseDuration lacks, too.
+// mostLife is beyond the life of any key.
+const mostLife = 100_000 * duration.Day
+
+// parseLife reads the life of a key.
 func parseLife(s string) (time.Duration, error) {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.Atoi(days); err == nil && n > 0 && n < 100_000 {
-			return time.Duration(n) * 24 * time.Hour, nil
-		}
+	d, err := duration.Parse(s)
+	switch {
+	case err == nil && d < time.Second:
+		err = errors.New("it is less than a second")
+	case err == nil && d >= mostLife:
+		err = fmt.Errorf("it is more than %s; without --expires a key is for ever", duration.Text(mostLife-duration.Day))
 	}
-	d, err := time.ParseDuration(s)
-	if err != nil || d < time.Second {
-		return 0, fmt.Errorf("--expires is %q: give a time such as 12h or 30d", s)
+	if err != nil {
+		return 0, fmt.Errorf("--expires is %q, it must be a duration such as 12h or 30d: %w", s, err)
 	}
 	return d, nil
 }

@@ -74,12 +74,13 @@ func (l Listed) Print(out io.Writer) error {
 			scopes[i] = string(s)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", d.ID, table.Printable(d.Name), strings.Join(scopes, ","),
-			table.Printable(place(d)), d.State, table.When(d.LastNs), table.When(d.ExpiresNs))
+			table.Printable(Place(d)), d.State, table.When(d.LastNs), table.When(d.ExpiresNs))
 	}
 	return w.Flush()
 }
 
-func place(d auth.Document) string {
+// Place is what a key is for: all, a workspace, or a project.
+func Place(d auth.Document) string {
 	switch {
 	case d.Workspace == "":
 		return "all"

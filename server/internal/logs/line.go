@@ -3,11 +3,9 @@ package logs
 import (
 	"cmp"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
 
@@ -36,22 +34,6 @@ func (p *printer) print(l *Line) error {
 	}
 	_, err := io.WriteString(p.out, text+"\n")
 	return err
-}
-
-// Age reads a time such as 90s, 1h or 30d.
-func Age(text string) (time.Duration, error) {
-	const day = 24 * time.Hour
-	number, isDays := strings.CutSuffix(text, "d")
-	age, err := time.ParseDuration(text)
-	if isDays {
-		var days float64
-		days, err = strconv.ParseFloat(number, 64)
-		age = time.Duration(days * float64(day))
-	}
-	if err != nil || age <= 0 {
-		return 0, model.Errorf(model.CodeInvalid, "%q is no time", text).WithHint("write it as 90s, 15m, 1h or 30d")
-	}
-	return age, nil
 }
 
 func byTime(a, b Line) int {

@@ -15,9 +15,9 @@ const missing = "404"
 var sections = []section{
 	{Title: "Start", Names: []string{"start", "python", "go", "guides/ml", "guides/rl", "guides/distributed", "guides/crash-safety", "names", "guides/console"}},
 	{Title: "Look", Names: []string{"guides/charts", "guides/compare", "guides/table", "guides/filter", "guides/kymograph", "terminal", "mcp", "dashboards"}},
-	{Title: "Bring your data", Names: []string{"guides/migrate-wandb", "wandb", "guides/migrate-tensorboard", "guides/migrate-neptune", "guides/migrate-metrana", "import"}},
+	{Title: "Bring your data", Names: []string{"guides/migrate-wandb", "wandb", "guides/migrate-tensorboard", "guides/migrate-mlflow", "guides/migrate-neptune", "guides/migrate-metrana", "import"}},
 	{Title: "Other clients", Names: []string{"influx", "opentelemetry", "prometheus-remote-write", "prometheus", "guides/metrics", "endpoint", "telemetry", "guides/templar-queries"}},
-	{Title: "Run a server", Names: []string{"server", "login", "data", "deploy", "release", "platforms", "scale"}},
+	{Title: "Run a server", Names: []string{"server", "limits", "login", "data", "deploy", "release", "platforms", "scale"}},
 	{Title: "Subnets", Names: []string{"network", "netstate", "chain", "state"}},
 	{Title: "Reference", Names: []string{"api/http", "benchmarks", "benchmarks-client"}},
 	{Title: "More"},

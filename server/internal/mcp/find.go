@@ -25,7 +25,7 @@ const (
 )
 
 type anomaliesIn struct {
-	Run    string `json:"run" jsonschema:"id, or workspace/project/name"`
+	Run    string `json:"run" jsonschema:"id, workspace/project/name, or a name or display name that one run has"`
 	Metric string `json:"metric,omitempty" jsonschema:"regular expression (RE2, unanchored) on the metric's name; default all but those of the machine (system/)"`
 	Limit  int    `json:"limit,omitempty" jsonschema:"how many series to look at: default 20, at most 100; metrics with a known direction as loss and accuracy come first"`
 }

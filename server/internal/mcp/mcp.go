@@ -31,7 +31,7 @@ const (
 )
 
 const instructions = `Kymogram keeps training runs: their configuration, status and the points of their metrics.
-A run is named by its id or by workspace/project/name. Start with list_projects and list_runs, then get_run.
+A run is named by its id or by workspace/project/name; less is enough where it means one run only, and the error lists the candidates otherwise. Start with list_projects and list_runs, then get_run.
 "Why did this run diverge or fail": get_run, find_anomalies, then get_points around the steps that it names, then compare_runs with a run that did well.
 "Which run is best": list_runs with sort "min(eval/loss)" or "-max(eval/accuracy)" and columns.
 Numbers that JSON lacks are the texts "NaN", "Infinity" and "-Infinity". Every answer is bounded and says what was left out; "next" is the cursor of the next page.`

@@ -63,7 +63,7 @@ func (s *Server) listProjects(ctx context.Context, in projectsIn) (out projectsO
 }
 
 type runsIn struct {
-	Project string   `json:"project" jsonschema:"workspace/project"`
+	Project string   `json:"project" jsonschema:"workspace/project, or the project alone where one workspace has it"`
 	Filter  string   `json:"filter,omitempty" jsonschema:"words match name and tags; comparisons as lr<0.1, status=failed, min(eval/loss)<0.3, tag=baseline; or, not and brackets join"`
 	Status  string   `json:"status,omitempty" jsonschema:"running, finished, failed, interrupted, lost or silent"`
 	Sort    string   `json:"sort,omitempty" jsonschema:"created, name, last, status, an attribute as config/lr, or last(METRIC), min(METRIC), max(METRIC); - in front for descending; default -created"`
@@ -116,9 +116,9 @@ func (s *Server) listRuns(ctx context.Context, in runsIn) (out runsOut, err erro
 	if len(in.Columns) > mostColumns {
 		return out, model.Errorf(model.CodeInvalid, "%d columns; at most %d", len(in.Columns), mostColumns)
 	}
-	workspace, name, ok := strings.Cut(in.Project, "/")
-	if !ok || workspace == "" || name == "" || strings.Contains(name, "/") {
-		return out, model.Errorf(model.CodeInvalid, "%.100q names no project", in.Project).WithHint("give workspace/project, as list_projects does")
+	workspace, name, err := s.client.Project(ctx, in.Project)
+	if err != nil {
+		return out, err
 	}
 	runs, next, err := s.client.RunPage(ctx, workspace, name, read.RunFilter{
 		Query: in.Filter, Status: read.Status(in.Status), Sort: in.Sort, Columns: in.Columns,
@@ -134,7 +134,7 @@ func (s *Server) listRuns(ctx context.Context, in runsIn) (out runsOut, err erro
 }
 
 type runIn struct {
-	Run   string `json:"run" jsonschema:"id, or workspace/project/name"`
+	Run   string `json:"run" jsonschema:"id, workspace/project/name, or a name or display name that one run has"`
 	Match string `json:"match,omitempty" jsonschema:"only configuration and metrics whose name matches this regular expression (RE2, unanchored)"`
 }
 
@@ -264,7 +264,7 @@ func attemptsOf(all []read.AttemptInfo) []attempt {
 }
 
 type compareIn struct {
-	Runs  []string `json:"runs" jsonschema:"2 to 20 runs, each an id or workspace/project/name"`
+	Runs  []string `json:"runs" jsonschema:"2 to 20 runs, each an id, workspace/project/name, or a name or display name that one run has"`
 	Match string   `json:"match,omitempty" jsonschema:"only names that match this regular expression (RE2, unanchored)"`
 }
 

@@ -18,7 +18,7 @@ const (
 )
 
 type seriesIn struct {
-	Run    string `json:"run" jsonschema:"id, or workspace/project/name"`
+	Run    string `json:"run" jsonschema:"id, workspace/project/name, or a name or display name that one run has"`
 	Metric string `json:"metric,omitempty" jsonschema:"regular expression (RE2, unanchored) on the metric's name"`
 	Limit  int    `json:"limit,omitempty" jsonschema:"how many: default 50, at most 500"`
 	Cursor string `json:"cursor,omitempty" jsonschema:"next of the page before"`
@@ -72,7 +72,7 @@ func (s *Server) listSeries(ctx context.Context, in seriesIn) (out seriesOut, er
 
 // selection names a series, and a part of it.
 type selection struct {
-	Run    string            `json:"run" jsonschema:"id, or workspace/project/name"`
+	Run    string            `json:"run" jsonschema:"id, workspace/project/name, or a name or display name that one run has"`
 	Metric string            `json:"metric" jsonschema:"the exact name"`
 	Labels map[string]string `json:"labels,omitempty" jsonschema:"all labels of the series, where a metric has several"`
 	Scale  string            `json:"scale,omitempty" jsonschema:"what the steps count, where a metric has several"`

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 )
 
@@ -119,7 +120,7 @@ func (c *Client) again(ctx context.Context, once func(ctx context.Context) error
 			return failure.error
 		}
 		if c.Tell != nil && pause >= 2*time.Second {
-			c.Tell(fmt.Sprintf("%s; asking again in %s", text(failure.error), pause.Round(time.Second)))
+			c.Tell(fmt.Sprintf("%s; asking again in %s", text(failure.error), duration.Text(pause.Round(time.Second))))
 		}
 		if err := c.wait(ctx, pause); err != nil {
 			return ErrInterrupted

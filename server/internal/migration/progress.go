@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/server/internal/progress"
 )
 
@@ -83,7 +84,7 @@ func (p *Progress) left(now time.Time) string {
 		return ""
 	}
 	rest := time.Duration(float64(now.Sub(p.began)) / float64(p.unitsDone) * float64(p.unitSum-p.unitsDone))
-	return fmt.Sprintf(", about %s left", rest.Round(time.Second))
+	return fmt.Sprintf(", about %s left", duration.Text(rest.Round(time.Second)))
 }
 
 func size(bytes int64) string {

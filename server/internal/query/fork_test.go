@@ -44,6 +44,8 @@ func (k *kin) Allow(_ context.Context, _ catalog.Scope, _, project string) error
 	return nil
 }
 
+func (k *kin) Reach(context.Context) (workspace, project string) { return "", "" }
+
 func TestLineage(t *testing.T) {
 	id := func(n byte) model.RunID { return model.RunID{n} }
 	at := func(n int64) *int64 { return &n }

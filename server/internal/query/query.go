@@ -46,6 +46,8 @@ type Authorizer interface {
 	// Allow returns nil, or a model.Error with CodePermission or
 	// CodeUnauthenticated.
 	Allow(ctx context.Context, scope Scope, workspace, project string) error
+	// Reach is where the caller's key holds, each empty for everywhere. Allow still decides.
+	Reach(ctx context.Context) (workspace, project string)
 }
 
 // Spools tells what still lies with the clients.

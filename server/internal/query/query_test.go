@@ -24,6 +24,7 @@ type fake struct {
 	store.Selector
 	store.Starts
 	catalog.Runs
+	catalog.Names
 	catalog.Details
 	catalog.Shared
 	catalog.Tables
@@ -38,6 +39,8 @@ type fake struct {
 }
 
 func (f *fake) Allow(context.Context, catalog.Scope, string, string) error { return nil }
+
+func (f *fake) Reach(context.Context) (workspace, project string) { return "", "" }
 
 func (f *fake) Spooled(model.WriterID) (uint64, bool) { return 0, false }
 

@@ -162,8 +162,7 @@ func (s *Service) checkProject(ctx context.Context, workspace, project string) e
 		return fmt.Errorf("find project %s/%s: %w", workspace, project, err)
 	}
 	if !there {
-		return model.Errorf(model.CodeNotFound, "there is no project %s/%s", workspace, project).
-			WithHint("a project comes into being with its first run; GET /api/v1/projects lists those there are")
+		return s.unknownProject(ctx, workspace+"/"+project, project)
 	}
 	return nil
 }

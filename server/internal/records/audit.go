@@ -339,7 +339,7 @@ func (a *auditor) list(ctx context.Context, query url.Values, asked []uint16, ea
 			return nil
 		}
 		if page.Next <= since {
-			return model.Errorf(model.CodeInvalid, "the server's list of newest records does not go on behind index %d", since)
+			return model.Errorf(model.CodeInvalid, "the server's list of newest records does not continue after index %d", since)
 		}
 		since = page.Next
 	}

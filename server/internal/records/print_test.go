@@ -151,9 +151,9 @@ func TestAListIsShown(t *testing.T) {
 	e, old := r.entry(nil, `{"a":1}`), r.entry(nil, `{}`, func(x *state.Record) { x.TimeMs, x.ExpiresMs, x.Run = 1, 2, "old" })
 	r.list = []state.Entry{*e, *old}
 	r.must(r.terminal(false, true).ShowProject(t.Context(), r.server, "lab", "net", options()))
-	r.prints("a list", e, "ROLE       HOTKEY                                            RUN  SEQUENCE  RECEIVED  REASON                                                                                              VERDICT\n"+
-		"validator  HOTKEY  r    5         -         hotkey HOTKEY signed sequence 5 for this place            \x1b[32mverified\x1b[0m\n"+
-		"validator  HOTKEY  old  5         -         it expired 498611h7m40s ago, at 1970-01-01T00:00:00Z: its signer is silent, or this clock is ahead  \x1b[33mstale\x1b[0m\n")
+	r.prints("a list", e, "ROLE       HOTKEY                                            RUN  SEQUENCE  RECEIVED  REASON                                                                                                VERDICT\n"+
+		"validator  HOTKEY  r    5         -         hotkey HOTKEY signed sequence 5 for this place              \x1b[32mverified\x1b[0m\n"+
+		"validator  HOTKEY  old  5         -         it expired 20775d11h7m40s ago, at 1970-01-01T00:00:00Z: its signer is silent, or this clock is ahead  \x1b[33mstale\x1b[0m\n")
 	for machine, want := range map[byte]string{0: "\x1b[31mequivocated\x1b[0m", 1: "\x1b[33mshared_key\x1b[0m"} {
 		twin := r.entry(nil, `{"a":1,"version":2}`, func(x *state.Record) { x.Machine[0] = machine })
 		r.evidence = []state.Evidence{{RunID: e.RunID, Proof: state.Proof{A: &e.Envelope, B: &twin.Envelope}}}
@@ -220,7 +220,7 @@ func TestAHistoryIsVerified(t *testing.T) {
 	first := r.entry(nil, `{"a":1}`, func(x *state.Record) { x.ExpiresMs = x.TimeMs + 1 })
 	r.history = []state.Entry{*first}
 	r.must(r.terminal(false, false).VerifyRun(t.Context(), r.server, r.run, options()))
-	r.prints("an old end", first, "lab/net/r: 1 records, 0 faults, 0 sequences signed twice\nnewest: stale: it expired 1m0s ago, at 2026-11-18T11:06:40Z: its signer is silent, or this clock is ahead\n")
+	r.prints("an old end", first, "lab/net/r: 1 records, 0 faults, 0 sequences signed twice\nnewest: stale: it expired 1m ago, at 2026-11-18T11:06:40Z: its signer is silent, or this clock is ahead\n")
 
 	lost := r.entry(first, `{"a":2}`)
 	last := r.entry(lost, `{"a":3}`)

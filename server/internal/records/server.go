@@ -29,6 +29,12 @@ type Run struct {
 
 func (r *Run) String() string { return r.Workspace + "/" + r.Project + "/" + r.Name }
 
+// is tells whether somebody who says ref may mean the run: all or the end of its path. Less of it may
+// be an id or a display name.
+func (r *Run) is(ref string) bool {
+	return r.String() == ref || strings.HasSuffix(r.String(), "/"+ref) || strings.Count(ref, "/") < 2
+}
+
 func (s Server) get(ctx context.Context, path string, query url.Values, into any) error {
 	text, err := s.Client.Document(ctx, http.MethodGet, path, query)
 	if err != nil {
@@ -50,7 +56,7 @@ func (s Server) Run(ctx context.Context, ref string) (*Run, error) {
 	if err := s.get(ctx, remote.RunPath(id), nil, r); err != nil {
 		return nil, err
 	}
-	if strings.Contains(ref, "/") && r.String() != ref {
+	if !r.is(ref) {
 		return nil, model.Errorf(model.CodeInvalid, "the server answered %s instead of %s", r, ref)
 	}
 	return r, nil

@@ -89,16 +89,69 @@ func (s *Server) createKey(w http.ResponseWriter, r *http.Request) error {
 	if err := readJSON(r, &body); err != nil {
 		return err
 	}
-	const maxSeconds = int64(1<<63-1) / int64(time.Second)
-	body.Expires = time.Duration(min(max(body.ExpiresSeconds, -1), maxSeconds)) * time.Second
-	secret, key, err := s.keyring.Create(r.Context(), body.KeySpec)
+	secret, key, err := s.keyring.Create(r.Context(), specOf(&body))
 	if err != nil {
 		return err
 	}
+	s.made(w, r, secret, key)
+	return nil
+}
+
+func specOf(body *auth.Request) auth.KeySpec {
+	const maxSeconds = int64(1<<63-1) / int64(time.Second)
+	body.Expires = time.Duration(min(max(body.ExpiresSeconds, -1), maxSeconds)) * time.Second
+	return body.KeySpec
+}
+
+// made answers with a key that was just made.
+func (s *Server) made(w http.ResponseWriter, r *http.Request, secret string, key auth.Key) {
 	s.security.note(r.Context(), eventKeyMade, "", "key", key.ID, "name", key.Name, "scopes", key.Scopes, "workspace", key.Workspace, "project", key.Project)
 	doc := auth.NewDocument(key, s.options.Now())
 	doc.Key = secret
 	WriteJSON(w, http.StatusCreated, doc)
+}
+
+// tradeLink trades a one-time link's token for a key.
+func (s *Server) tradeLink(w http.ResponseWriter, r *http.Request) error {
+	var body struct {
+		auth.Request
+		Token string `json:"token"`
+	}
+	if err := readJSON(r, &body); err != nil {
+		return err
+	}
+	secret, key, err := s.keyring.Trade(r.Context(), s.links, body.Token, specOf(&body.Request))
+	if err != nil {
+		return err
+	}
+	s.made(w, r, secret, key)
+	return nil
+}
+
+// ownKey describes the caller's key; a server that checks none has no id and no scopes.
+func (s *Server) ownKey(w http.ResponseWriter, r *http.Request) error {
+	key, err := s.keyring.Own(r.Context())
+	if err != nil {
+		return err
+	}
+	if key == nil {
+		WriteJSON(w, http.StatusOK, auth.Document{Name: "anyone", Scopes: []auth.Scope{}, State: "valid"})
+		return nil
+	}
+	WriteJSON(w, http.StatusOK, auth.NewDocument(*key, s.options.Now()))
+	return nil
+}
+
+// endOwnKey revokes the caller's key, which a login made.
+func (s *Server) endOwnKey(w http.ResponseWriter, r *http.Request) error {
+	id, err := s.keyring.EndOwn(r.Context())
+	if err != nil {
+		return err
+	}
+	if id != "" {
+		s.security.note(r.Context(), eventRevoked, "", "key", id)
+	}
+	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 

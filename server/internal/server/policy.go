@@ -26,6 +26,8 @@ type Rule struct {
 	Large bool
 	// Whole is for keys of the whole server: one for a project or workspace is refused.
 	Whole bool
+	// Own is for any key: the route is about the caller's key itself.
+	Own bool
 	// Event is what the security log calls a call that succeeded.
 	Event string
 	// Foreign clients may give the key as theirs do: Token KEY, the password of
@@ -173,6 +175,9 @@ func DefaultPolicy() Policy {
 			"POST /api/v1/keys":        whole,
 			"DELETE /api/v1/keys/{id}": whole,
 			"POST /api/v1/links":       whole,
+			"POST /api/v1/session/key": open, // trades a one-time link
+			"GET /api/v1/key":          {Own: true},
+			"DELETE /api/v1/key":       {Own: true},
 		},
 		RPC: map[string]Rule{
 			"/kymogram.v1.IngestService/Stream":    {Scope: auth.Ingest, Large: true},
@@ -190,6 +195,9 @@ func DefaultPolicy() Policy {
 
 // allow fails unless the context's caller may do what the rule is about.
 func (r Rule) allow(ctx context.Context) error {
+	if r.Own && auth.PrincipalOf(ctx) != nil {
+		return nil
+	}
 	if err := auth.Require(ctx, r.Scope); err != nil {
 		return err
 	}
@@ -202,8 +210,14 @@ func (r Rule) allow(ctx context.Context) error {
 
 // check reports whether a rule decides anything.
 func (r Rule) check(name string) error {
-	if r.Open == (r.Scope != "") {
-		return fmt.Errorf("%s: no policy: it must be open or name a scope, see server/policy.go", name)
+	ways := 0
+	for _, way := range []bool{r.Open, r.Own, r.Scope != ""} {
+		if way {
+			ways++
+		}
+	}
+	if ways != 1 {
+		return fmt.Errorf("%s: no policy: it must be open, for any key, or name a scope, see server/policy.go", name)
 	}
 	return nil
 }

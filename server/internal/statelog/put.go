@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/report"
 	"github.com/kymogram/kymogram/internal/state"
@@ -114,7 +115,7 @@ func says(record *state.Record, payload []byte) (err error) {
 func inTime(record *state.Record, now time.Time) error {
 	if now.After(record.Expires()) {
 		return fmt.Errorf("it was signed %s ago by this server's clock, and expired %s ago: the signer's clock is behind, or the record was sent too late",
-			now.Sub(record.Time()).Round(time.Second), now.Sub(record.Expires()).Round(time.Second))
+			duration.Text(now.Sub(record.Time()).Round(time.Second)), duration.Text(now.Sub(record.Expires()).Round(time.Second)))
 	}
 	return state.Clock{Now: now}.Check(record)
 }

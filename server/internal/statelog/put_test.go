@@ -239,8 +239,8 @@ func TestRecordsThatAreRefused(t *testing.T) {
 	}{
 		{"a broken signature", "signature is not one of hotkey", broken},
 		{"the record of another run", "for the run run3", signed(t, run(3), 1, nil, `{}`)},
-		{"a clock a day ahead", "24h0m0s ahead of this clock", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.TimeMs += day; r.ExpiresMs += day })},
-		{"a clock a day behind", "signed 24h0m0s ago by this server's clock, and expired 23h0m0s ago: the signer's clock is behind", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.TimeMs -= day; r.ExpiresMs -= day })},
+		{"a clock a day ahead", "1d ahead of this clock", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.TimeMs += day; r.ExpiresMs += day })},
+		{"a clock a day behind", "signed 1d ago by this server's clock, and expired 23h ago: the signer's clock is behind", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.TimeMs -= day; r.ExpiresMs -= day })},
 		{"a name twice", `names "a" twice`, signed(t, run(2), 1, nil, `{"b":{"a":1,"a":2}}`)},
 		{"another project", "for the project other", signed(t, run(2), 1, nil, `{}`, func(r *state.Record) { r.Project = "other" })},
 	} {

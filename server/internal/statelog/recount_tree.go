@@ -96,7 +96,7 @@ func (c *recount) leaves(ctx context.Context) (records int64, whole bool, err er
 			return 0, false, err
 		}
 		if whole && index != records {
-			c.fault("records %d to %d are missing; its tree and heads behind them are not checked", records, index-1)
+			c.fault("records %d to %d are missing; the tree and heads after them are not checked", records, index-1)
 			whole = false
 		}
 		if whole {

@@ -36,16 +36,50 @@ type runLine struct {
 
 // Runs is the list of a project; colour is for terminals.
 func Runs(out io.Writer, items []json.RawMessage, colour bool) error {
+	return runs(out, items, colour, "", func(*runLine) string { return "" })
+}
+
+// RunsOfAll is a list with the project of each run.
+func RunsOfAll(out io.Writer, items []json.RawMessage, colour bool) error {
+	return runs(out, items, colour, "PROJECT\t", func(r *runLine) string { return r.Workspace + "/" + r.Project + "\t" })
+}
+
+func runs(out io.Writer, items []json.RawMessage, colour bool, head string, place func(*runLine) string) error {
 	status := palette{colour}
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "%s\tNAME\tCREATED\tDURATION\tTAGS\tID\n", status.cell("STATUS", ""))
+	fmt.Fprintf(w, "%s\t%sNAME\tCREATED\tDURATION\tTAGS\tID\n", status.cell("STATUS", ""), head)
 	for _, raw := range items {
 		var r runLine
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return fmt.Errorf("read run: %w", err)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", status.cell(r.Status, r.Status), Printable(cmp.Or(r.DisplayName, r.Name)),
+		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%s\t%s\n", status.cell(r.Status, r.Status), place(&r), Printable(cmp.Or(r.DisplayName, r.Name)),
 			When(r.CreatedNs), Duration(r.DurationMs), Printable(strings.Join(r.Tags, ",")), r.ID)
+	}
+	return w.Flush()
+}
+
+// projectLine is what the table of projects shows.
+type projectLine struct {
+	Workspace string `json:"workspace"`
+	Project   string `json:"project"`
+	Runs      uint64 `json:"runs"`
+	LastNs    int64  `json:"last_ns"`
+}
+
+// Projects is the list of projects, the latest activity first.
+func Projects(out io.Writer, items []json.RawMessage) error {
+	lines := make([]projectLine, len(items))
+	for i, raw := range items {
+		if err := json.Unmarshal(raw, &lines[i]); err != nil {
+			return fmt.Errorf("read project: %w", err)
+		}
+	}
+	slices.SortStableFunc(lines, func(a, b projectLine) int { return cmp.Compare(b.LastNs, a.LastNs) })
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROJECT\tRUNS\tLAST ACTIVITY")
+	for _, p := range lines {
+		fmt.Fprintf(w, "%s/%s\t%s\t%s\n", p.Workspace, p.Project, Count(p.Runs), When(p.LastNs))
 	}
 	return w.Flush()
 }
@@ -78,7 +112,7 @@ func Restored(w io.Writer, doc json.RawMessage) error {
 }
 
 // Deleted tells of a run that went into the trash, or for good.
-func Deleted(w io.Writer, doc json.RawMessage) error {
+func Deleted(w io.Writer, name string, doc json.RawMessage) error {
 	var d struct {
 		ID    string `json:"id"`
 		Freed bool   `json:"freed"`
@@ -87,10 +121,10 @@ func Deleted(w io.Writer, doc json.RawMessage) error {
 		return fmt.Errorf("read the server's answer: %w", err)
 	}
 	if d.Freed {
-		_, err := fmt.Fprintf(w, "deleted %s for good\n", d.ID)
+		_, err := fmt.Fprintf(w, "deleted %s (%s) for good\n", Printable(name), d.ID)
 		return err
 	}
-	_, err := fmt.Fprintf(w, "moved %s to the trash for 7 days; `kymogram runs restore %s` brings it back\n", d.ID, d.ID)
+	_, err := fmt.Fprintf(w, "moved %s (%s) to the trash; `kymogram runs restore %s` brings it back for 7 days\n", Printable(name), d.ID, d.ID)
 	return err
 }
 
@@ -170,7 +204,7 @@ func Run(out io.Writer, doc json.RawMessage) error {
 	line("tags", "%s", cmp.Or(strings.Join(r.Tags, ", "), "-"))
 	last := "ended"
 	if r.Status == string(model.StatusRunning) {
-		last = "last sign of life"
+		last = "last activity"
 	}
 	line("created", "%s, %s %s, %s", When(r.CreatedNs), last, When(r.LastNs), Duration(r.DurationMs))
 	for _, a := range r.Lineage.Ancestors {

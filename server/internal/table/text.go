@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/kymogram/kymogram/internal/duration"
 )
 
 // JSON prints a document, one line. What a server sent goes out as it came.
@@ -66,27 +68,19 @@ func Age(ns int64) string {
 		return "-"
 	}
 	d := time.Since(time.Unix(0, ns))
-	const day = 24 * time.Hour
-	switch {
-	case d < 0:
+	if d < 0 {
 		return "in the future" // a clock was wrong
-	case d >= day:
-		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
-	case d >= time.Hour:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	case d >= time.Minute:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
 	}
-	return fmt.Sprintf("%ds", d/time.Second)
+	return duration.Short(d)
 }
 
 // Duration writes milliseconds as a person says them.
 func Duration(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
 	if d >= time.Minute {
-		return d.Round(time.Second).String()
+		return duration.Text(d.Round(time.Second))
 	}
-	return d.Round(100 * time.Millisecond).String()
+	return duration.Text(d.Round(100 * time.Millisecond))
 }
 
 // Rank names a process of a distributed run after what it stands behind, "" for none.

@@ -5,10 +5,10 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strings"
 	"time"
 	"unicode/utf8"
 
+	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/read"
 )
 
@@ -178,8 +178,8 @@ func endOf(whole *curve, shares int64) span {
 // elapsed writes how long a run has been going, from a day on without seconds.
 func elapsed(d time.Duration) string {
 	d = d.Round(time.Second)
-	if d < 24*time.Hour {
-		return d.String()
+	if d < duration.Day {
+		return duration.Text(d)
 	}
-	return strings.TrimSuffix((d - d%time.Minute).String(), "0s")
+	return duration.Text(d.Truncate(time.Minute))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
@@ -42,7 +43,11 @@ func imports(ctx context.Context, server *remote.Client, workspace, project, sou
 
 // existing looks a run up; nil when there is none.
 func existing(ctx context.Context, server *remote.Client, ref string) (*known, error) {
-	id, err := server.RunID(ctx, ref)
+	find := server.ExactRunID
+	if !strings.Contains(ref, "/") {
+		find = server.RunID // an id
+	}
+	id, err := find(ctx, ref)
 	if model.CodeOf(err) == model.CodeNotFound {
 		return nil, nil //nolint:nilnil // no run is no error
 	}

@@ -27,7 +27,7 @@ type upload struct {
 func (w *Import) uploadAll(ctx context.Context) error {
 	for _, one := range w.uploads {
 		line := &w.Report.Runs[one.line]
-		id, err := w.Server.RunID(ctx, line.Run)
+		id, err := w.Server.ExactRunID(ctx, line.Run)
 		if err != nil {
 			return err
 		}

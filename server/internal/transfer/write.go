@@ -79,7 +79,7 @@ func (w *Import) write(project string, found importer.Found, run *importer.Run, 
 		return "", err
 	}
 	if n := lost.Points + lost.Dropped; n > 0 {
-		return "", model.Errorf(model.CodeDiskFull, "%d points found no room in %s", n, w.folder.Path).WithHint("set TMPDIR to a larger disk")
+		return "", model.Errorf(model.CodeDiskFull, "%d points did not fit into %s", n, w.folder.Path).WithHint("set TMPDIR to a larger disk")
 	}
 	return request.LocalRun.String(), nil
 }

@@ -156,7 +156,7 @@ ARGUMENTS = (
     ),
     Argument(
         *("fork_at_step", "int | None", None),
-        "the series of this run start behind that step of the other one's",
+        "the series of this run start after that step of the other run",
         numeric.step,
         shown="the last it has",
     ),
@@ -188,7 +188,7 @@ ARGUMENTS = (
     ),
     Argument(
         *("enqueue_timeout_secs", "float", 0.1),
-        "how long a call waits for room there",
+        "how long a call waits while that queue is full",
         numeric.seconds,
     ),
     Argument(

@@ -36,7 +36,7 @@ def open_run(
     import json
 
     body = json.dumps(request).encode()
-    return _read(*_ask("POST", address + "/api/v1/open", key, body, timeout), key)
+    return _read(*_ask("POST", address + "/api/v1/open", key, body, timeout), key, address)
 
 
 def answers(address: str, timeout: float) -> bool:
@@ -164,7 +164,7 @@ def _proxy(scheme: str, host: str) -> str | None:
     return found.partition("://")[2].partition("/")[0] or found
 
 
-def _read(status: int, body: bytes, key: str | None) -> dict[str, Any]:
+def _read(status: int, body: bytes, key: str | None, address: str) -> dict[str, Any]:
     import json
 
     try:
@@ -180,15 +180,14 @@ def _read(status: int, body: bytes, key: str | None) -> dict[str, Any]:
     message = printable(
         ". ".join(str(detail[part]) for part in ("message", "hint") if detail.get(part))
     )
+    # The server does not know by which address it was asked.
+    message = message.replace("kymogram login ADDRESS", f"kymogram login {address}")
     raise _error(status, str(detail.get("code") or ""), message or f"HTTP {status}", key)
 
 
 def _error(status: int, code: str, message: str, key: str | None) -> Exception:
     if status == 401 and not key:
-        return NoKymogramApiKeyError(
-            f"{message}. Pass api_key=, set KYMOGRAM_API_KEY, "
-            "or add the server to ~/.config/kymogram/credentials.json"
-        )
+        return NoKymogramApiKeyError(message)
     if status in (401, 403):
         return KymogramAuthError(message)
     if code == "run_exists":

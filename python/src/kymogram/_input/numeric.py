@@ -14,6 +14,7 @@ from operator import index, lt
 from .._exceptions import KymogramValidationError
 from .._say import voice
 from .._spool.records import FLOAT, INT, NARROW, WIDE, Buffer, pack_f64, pack_i64
+from . import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -561,11 +562,14 @@ def rising_ns(whole: Any) -> Any:
 
 
 def seconds(what: str, value: Any) -> float:
-    """A time limit; more than any is no limit."""
+    """A time limit, also as a duration such as 1m30s; more than any is no limit."""
+    found: float | None
     try:
         found = float(value)
     except (TypeError, ValueError):
-        found = -1.0
-    if found >= 0:
+        found = duration.parse(value) if isinstance(value, str) else None
+    if found is not None and found >= 0:
         return found
-    raise KymogramValidationError(f"{what} is a number of seconds, got {value!r}")
+    raise KymogramValidationError(
+        f"{what} is a number of seconds or a duration such as 1m30s, got {value!r}"
+    )

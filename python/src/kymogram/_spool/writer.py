@@ -449,7 +449,7 @@ class Writer:
         """Why the spool takes no more, in words, and what helps."""
         error = self._refusal
         if error is None:
-            return f"{self._cap >> 20:,} MiB are its share of the disk; delivery makes room"
+            return f"{self._cap >> 20:,} MiB are its share of the disk; delivery frees it"
         if error.errno == errno.EROFS:
             return "its file system is read-only; mount it writable again"
         if error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -1,4 +1,4 @@
-"""What the client says, under the names that programs written for Metrana import."""
+"""What the client prints, under the names that programs written for Metrana import."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ func (s *Store) extend(ctx context.Context, name string, offset int64, r io.Read
 }
 
 func elsewhere(size, offset int64) error {
-	return model.Errorf(model.CodeConflict, "%d bytes of this blob are here, not %d", size, offset).WithHint("go on behind them")
+	return model.Errorf(model.CodeConflict, "%d bytes of this blob are here, not %d", size, offset).WithHint("continue after them")
 }
 
 // openPartial opens a partial file; begin makes one if there is room for it.

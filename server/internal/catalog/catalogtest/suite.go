@@ -63,6 +63,8 @@ func Test(t *testing.T, open Opener) {
 		{"Filters", testFilters},
 		{"Summaries", testSummaries},
 		{"Columns", testColumns},
+		{"Names", testNames},
+		{"ShownNewest", testShownNewest},
 		{"Projects", testProjects},
 		{"Views", testViews},
 		{"Artifacts", testArtifacts},

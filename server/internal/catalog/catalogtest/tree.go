@@ -112,6 +112,34 @@ func (m *treeModel) compare() {
 			rest := m.stream(catalog.TreeQuery{Workspace: "team", Project: project, Newest: newest, Names: names, After: got[at].Place})
 			equal(m.t, "the rest", got[at+1:], rest)
 		}
+		m.named(project, want, names)
+	}
+}
+
+// named reads runs by their ids, of which some are of other projects, trashed, or none.
+func (m *treeModel) named(project string, want []*treeRun, names []string) {
+	m.t.Helper()
+	ids := []model.RunID{local(99_999)}
+	for _, run := range m.runs {
+		if m.random.IntN(3) > 0 {
+			ids = append(ids, run.id)
+		}
+	}
+	m.random.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	got := m.stream(catalog.TreeQuery{Workspace: "team", Project: project, Names: names, IDs: ids})
+	for _, id := range ids {
+		i := slices.IndexFunc(want, func(run *treeRun) bool { return run.id == id })
+		if i < 0 {
+			continue
+		}
+		if len(got) == 0 {
+			m.t.Fatalf("run %s is not read by its id", id)
+		}
+		m.same(want[i], &got[0], names)
+		got = got[1:]
+	}
+	if none := m.stream(catalog.TreeQuery{Workspace: "team", Project: project, IDs: []model.RunID{}}); len(got)+len(none) > 0 {
+		m.t.Fatalf("%d runs too many, %d of none", len(got), len(none))
 	}
 }
 

@@ -153,3 +153,30 @@ func TestForksAreFoundByTheirParent(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestNamesAreSearched: what people call runs is found along an index that has the order of the
+// answer, so that it costs the same however many runs have the name.
+func TestNamesAreSearched(t *testing.T) {
+	db, err := Open(t.Context(), filepath.Join(t.TempDir(), "catalog.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	for _, f := range []catalog.NameFilter{{}, {Project: "p"}, {Workspace: "w"}, {Workspace: "w", Project: "p"}} {
+		f.Name, f.Limit = "x", 11
+		for _, way := range called {
+			query, args := namedRuns(way.is, way.index, f)
+			got := plan(t, db, query, args...)
+			if !strings.Contains(got, "SEARCH r USING INDEX "+way.index+" (") || strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "SCAN") {
+				t.Errorf("%+v along %s:\n%s", f, way.index, got)
+			}
+		}
+		queries, args := near(f)
+		for _, query := range queries {
+			got := plan(t, db, query, args...)
+			if strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "SCAN runs USING") {
+				t.Errorf("near %+v:\n%s\n%s", f, query, got)
+			}
+		}
+	}
+}

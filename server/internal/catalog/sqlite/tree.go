@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -76,7 +78,10 @@ func (d *DB) RunsWithTrees(ctx context.Context, q catalog.TreeQuery) iter.Seq2[c
 		} else if q.After == (catalog.RunPlace{}) {
 			q.After.CreatedNs = math.MinInt64
 		}
-		r := &treeReader{query: treeQuery(len(q.Names), q.Newest), TreeQuery: q}
+		if q.IDs != nil && len(q.IDs) == 0 {
+			return
+		}
+		r := &treeReader{query: treeQuery(&q), TreeQuery: q}
 		for more := true; more; {
 			var page []catalog.RunTrees
 			var err error
@@ -94,22 +99,25 @@ func (d *DB) RunsWithTrees(ctx context.Context, q catalog.TreeQuery) iter.Seq2[c
 }
 
 // treeQuery is the query of a page; there are few of them, so that they are kept.
-func treeQuery(trees int, newest bool) string {
+func treeQuery(q *catalog.TreeQuery) string {
 	var columns, joins strings.Builder
-	for i := range trees {
+	for i := range q.Names {
 		n := strconv.Itoa(i)
 		columns.WriteString(`, t` + n + `.rowid, t` + n + `.version`)
 		joins.WriteString(` LEFT JOIN trees t` + n + ` INDEXED BY trees_version ON t` + n + `.run = r.pk AND t` + n + `.name = ?`)
 	}
-	beyond, direction := ` > `, ``
-	if newest {
-		beyond, direction = ` < `, ` DESC`
+	const project = `r.project = (SELECT id FROM projects WHERE workspace = ? AND name = ?) AND r.deleted_ns = 0`
+	from := ` FROM runs r INDEXED BY runs_created` + joins.String() + ` WHERE ` + project
+	switch {
+	case q.IDs != nil: // json_each keeps the order of the list, and a cross join begins with what is left
+		from = ` FROM json_each(?) j CROSS JOIN runs r ON r.id = unhex(j.value)` + joins.String() + ` WHERE ` + project + ` LIMIT ?`
+	case q.Newest:
+		from += ` AND (r.created_ns, r.pk) < (?, ?) ORDER BY r.created_ns DESC, r.pk DESC LIMIT ?`
+	default:
+		from += ` AND (r.created_ns, r.pk) > (?, ?) ORDER BY r.created_ns, r.pk LIMIT ?`
 	}
 	return `SELECT r.pk, r.id, r.name, r.display_name, r.description, r.status, r.tags, r.created_ns, r.last_ns,
-		r.attempt, r.orchestration_id, r.parent_run, r.parent, r.fork_step, r.linked_from, r.writers` + columns.String() + `
-		FROM runs r INDEXED BY runs_created` + joins.String() + `
-		WHERE r.project = (SELECT id FROM projects WHERE workspace = ? AND name = ?) AND r.deleted_ns = 0 AND (r.created_ns, r.pk)` + beyond + `(?, ?)
-		ORDER BY r.created_ns` + direction + `, r.pk` + direction + ` LIMIT ?`
+		r.attempt, r.orchestration_id, r.parent_run, r.parent, r.fork_step, r.linked_from, r.writers` + columns.String() + from
 }
 
 type treeReader struct {
@@ -151,17 +159,17 @@ func (r *treeReader) page(ctx context.Context, d *DB) (page []catalog.RunTrees, 
 	}
 	if n := len(page); n > 0 {
 		r.After = page[n-1].Place
+		r.IDs = r.IDs[1+slices.Index(r.IDs, page[n-1].ID):]
 	}
 	return page, more, nil
 }
 
 // runs reads the runs of a page, with the places of their texts.
 func (r *treeReader) runs(ctx context.Context, d *DB, tx *sql.Tx) (page []catalog.RunTrees, asked []treeRef, more bool, err error) {
-	args := make([]any, 0, len(r.Names)+5)
-	for _, name := range r.Names {
-		args = append(args, name)
+	args, err := r.args()
+	if err != nil {
+		return nil, nil, false, err
 	}
-	args = append(args, r.Workspace, r.Project, r.After.CreatedNs, r.After.Number, treesPage)
 	query, err := d.reader.prepare(ctx, r.query)
 	if err != nil {
 		return nil, nil, false, err
@@ -186,6 +194,30 @@ func (r *treeReader) runs(ctx context.Context, d *DB, tx *sql.Tx) (page []catalo
 		more = bytes >= treesBytes || len(page) == treesPage
 	}
 	return page, asked, more, rows.Err()
+}
+
+// args are those of [treeQuery].
+func (r *treeReader) args() ([]any, error) {
+	args := make([]any, 0, len(r.Names)+5)
+	if r.IDs != nil {
+		list := make([]string, len(r.IDs))
+		for i := range r.IDs {
+			list[i] = hex.EncodeToString(r.IDs[i][:])
+		}
+		text, err := json.Marshal(list)
+		if err != nil {
+			return nil, fmt.Errorf("encode the ids of runs: %w", err)
+		}
+		args = append(args, string(text))
+	}
+	for _, name := range r.Names {
+		args = append(args, name)
+	}
+	args = append(args, r.Workspace, r.Project)
+	if r.IDs == nil {
+		args = append(args, r.After.CreatedNs, r.After.Number)
+	}
+	return append(args, treesPage), nil
 }
 
 // textsInOrder reads texts by their places, in the order of the list: json_each keeps it, and a

@@ -146,13 +146,21 @@ func TestTreesAtOnce(t *testing.T) {
 func TestTreesAreReadAlongTheAges(t *testing.T) {
 	db := withTrees(t, 1, 10)
 	for _, newest := range []bool{false, true} {
-		got := plan(t, db, treeQuery(2, newest), "a", "b", "team", "p", 0, 0, 10)
+		got := plan(t, db, treeQuery(&catalog.TreeQuery{Names: []string{"a", "b"}, Newest: newest}), "a", "b", "team", "p", 0, 0, 10)
 		if strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "SCAN") || !strings.Contains(got, "(project=? AND (created_ns,pk)") && !strings.Contains(got, "(project=? AND created_ns") {
 			t.Errorf("newest %v:\n%s", newest, got)
 		}
 		if strings.Count(got, "COVERING INDEX trees_version") != 2 {
 			t.Errorf("texts are read before it is known that they are wanted:\n%s", got)
 		}
+	}
+}
+
+func TestTreesOfNamedRunsAreReadByTheirIDs(t *testing.T) {
+	db := withTrees(t, 1, 10)
+	got := plan(t, db, treeQuery(&catalog.TreeQuery{Names: []string{"a"}, IDs: []model.RunID{{1}}}), `["01"]`, "a", "team", "p", 10)
+	if strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "SCAN r") || !strings.Contains(got, "(id=?)") {
+		t.Error(got)
 	}
 }
 

@@ -24,7 +24,7 @@ func (d *DB) Seen(ctx context.Context, seen map[model.WriterID]time.Time) (reviv
 	if len(seen) == 0 {
 		return nil, nil
 	}
-	err = d.write(ctx, "record signs of life", func(tx *transaction) error {
+	err = d.write(ctx, "record last activity", func(tx *transaction) error {
 		for w, at := range seen {
 			run, err := expiredIn(ctx, tx, w, at.UnixNano())
 			if err != nil {

@@ -44,6 +44,8 @@ func (e *everything) Allow(context.Context, catalog.Scope, string, string) error
 	return nil
 }
 
+func (e *everything) Reach(context.Context) (workspace, project string) { return "", "" }
+
 func (e *everything) Publish(model.RunChange) {}
 
 // full is an engine whose disk can be full.

@@ -328,7 +328,7 @@ func (r *Receiver) artifactRuns(ctx context.Context, id int64, role catalog.Arti
 	}
 	edges := make([]edge, len(runs))
 	for i, run := range runs {
-		o := r.runFields(foundOf(run, make([]string, len(treesOfRun()))))
+		o := r.runFields(&foundRun{Run: *run})
 		o["project"] = r.projectRef(place{entity: run.Workspace, project: run.Project})
 		edges[i] = edge{o, itoa(int64(i + 1))}
 	}

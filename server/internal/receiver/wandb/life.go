@@ -179,15 +179,28 @@ func (l *lives) acquire(id model.RunID, at place) (v *life, release func()) {
 	}
 }
 
-// sweep closes what nobody used for long, and more where there are too many. The writers
-// stay open: silence ends them.
+// sweep closes what nobody used for long. Where there are too many it closes an eighth, those
+// first that rested longest, so that it is not called at each request. The writers stay open:
+// silence ends them.
 func (l *lives) sweep(now time.Time) {
 	l.swept = now
-	for id, v := range l.by {
-		if v.users == 0 && (now.Sub(v.used) >= lifeIdle || len(l.by) >= lifeMost) {
-			delete(l.by, id)
-			v.close()
+	var resting []*life
+	for _, v := range l.by {
+		if v.users == 0 {
+			resting = append(resting, v)
 		}
+	}
+	slices.SortFunc(resting, func(a, b *life) int { return a.used.Compare(b.used) })
+	most := lifeMost
+	if len(l.by) >= lifeMost {
+		most = lifeMost - lifeMost/8
+	}
+	for _, v := range resting {
+		if now.Sub(v.used) < lifeIdle && len(l.by) <= most {
+			return
+		}
+		delete(l.by, v.id)
+		v.close()
 	}
 }
 

@@ -172,9 +172,33 @@ func selectionOf(at place, args graph.Args) (*selection, error) {
 	return s, err
 }
 
-// each gives the runs of a selection, by age.
+// trees are those that filter and order look into: each costs a read for every run.
+func (s *selection) trees() (names []string) {
+	for _, field := range mongo.Fields() {
+		name := treeOf(field)
+		if name != "" && !slices.Contains(names, name) && (s.filter.Uses(field) || s.order.Uses(field)) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// treeOf is the tree that a field of a record is in, "" for one of the run itself.
+func treeOf(field string) string {
+	switch field {
+	case "config":
+		return treeConfig
+	case "summaryMetrics":
+		return treeSummary
+	case "group", "jobType", "username", "host", "sweep", "commit", "program", "repo":
+		return treeAbout
+	}
+	return ""
+}
+
+// each gives the runs of a selection, by age, with the trees that the selection looks into.
 func (r *Receiver) each(ctx context.Context, s *selection, do func(run *foundRun) error) error {
-	q := catalog.TreeQuery{Workspace: s.at.entity, Project: s.at.project, Names: treesOfRun()}
+	q := catalog.TreeQuery{Workspace: s.at.entity, Project: s.at.project, Names: s.trees()}
 	for run, err := range r.query.RunsWithTrees(ctx, q) {
 		if err != nil {
 			return err
@@ -182,7 +206,7 @@ func (r *Receiver) each(ctx context.Context, s *selection, do func(run *foundRun
 		if err := ctx.Err(); err != nil { // a filter may take its time with each run
 			return err
 		}
-		found := foundOf(&run.Run, run.Texts)
+		found := foundOf(&run.Run, q.Names, run.Texts)
 		is, err := s.filter.Match(record{found})
 		if err != nil {
 			return err
@@ -300,18 +324,21 @@ func (r *Receiver) runs(ctx context.Context, at place, args graph.Args) (graph.F
 	}
 	from = min(from, int64(len(ids)))
 	to := min(from+int64(limit), int64(len(ids)))
-	edges := make([]edge, 0, to-from)
-	for i, id := range ids[from:to] {
-		run, err := r.readRun(ctx, id)
-		switch model.CodeOf(err) {
-		case "":
-			edges = append(edges, edge{r.runFields(run), itoa(from + int64(i) + 1)})
-		case model.CodeNotFound, model.CodeRunDeleted: // since the list was made
-		default:
+	more := to < int64(len(ids))
+	ids = ids[from:to]
+	places := make(map[model.RunID]int64, len(ids))
+	for i, id := range ids {
+		places[id] = from + int64(i) + 1
+	}
+	edges := make([]edge, 0, len(ids))
+	q := catalog.TreeQuery{Workspace: at.entity, Project: at.project, Names: treesOfRun(), IDs: ids}
+	for run, err := range r.query.RunsWithTrees(ctx, q) { // not those that were deleted since the list was made
+		if err != nil {
 			return nil, err
 		}
+		edges = append(edges, edge{r.runFields(foundOf(&run.Run, q.Names, run.Texts)), itoa(places[run.ID])})
 	}
-	return connection(edges, itoa(to), to < int64(len(ids))), nil
+	return connection(edges, itoa(to), more), nil
 }
 
 // aged is a page of all runs by age.
@@ -332,7 +359,7 @@ func (r *Receiver) aged(ctx context.Context, s *selection, cursor string, limit 
 			return connection(edges, end, true), nil
 		}
 		end = fmt.Sprintf("%d.%d", run.Place.CreatedNs, run.Place.Number)
-		edges = append(edges, edge{r.runFields(foundOf(&run.Run, run.Texts)), end})
+		edges = append(edges, edge{r.runFields(foundOf(&run.Run, q.Names, run.Texts)), end})
 	}
 	return connection(edges, end, false), nil
 }

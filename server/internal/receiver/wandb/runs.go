@@ -32,8 +32,20 @@ func (t *tree) json() []byte {
 // treesOfRun are those that a run of the API has, in this order.
 func treesOfRun() []string { return []string{treeConfig, treeSummary, treeAbout} }
 
-func foundOf(run *catalog.Run, texts []string) *foundRun {
-	return &foundRun{Run: *run, config: tree{text: texts[0]}, summary: tree{text: texts[1]}, about: tree{text: texts[2]}}
+// foundOf is a run with the trees of some names; texts are in their order.
+func foundOf(run *catalog.Run, names, texts []string) *foundRun {
+	found := &foundRun{Run: *run}
+	for i, name := range names {
+		switch name {
+		case treeConfig:
+			found.config.text = texts[i]
+		case treeSummary:
+			found.summary.text = texts[i]
+		case treeAbout:
+			found.about.text = texts[i]
+		}
+	}
+	return found
 }
 
 // read reads a run with its trees.
@@ -46,7 +58,8 @@ func (r *Receiver) readRun(ctx context.Context, id model.RunID) (*foundRun, erro
 	if err != nil {
 		return nil, err
 	}
-	return foundOf(run, []string{trees[treeConfig], trees[treeSummary], trees[treeAbout]}), nil
+	names := treesOfRun()
+	return foundOf(run, names, []string{trees[treeConfig], trees[treeSummary], trees[treeAbout]}), nil
 }
 
 func (r *Receiver) runObject(ctx context.Context, id model.RunID) (graph.Object, error) {
@@ -121,7 +134,7 @@ func (r *Receiver) runFields(run *foundRun) graph.Object {
 		"sweepName": optional(told.Sweep), "commit": optional(told.Commit), "host": optional(told.Host),
 		"program": optional(told.Program), "repo": optional(told.Repo), "readOnly": false, "shouldStop": false, "stopped": false, "failed": run.Status == model.StatusFailed,
 		"createdAt": stamp(run.CreatedNs), "heartbeatAt": stamp(run.LastNs), "updatedAt": stamp(run.LastNs), "computeSeconds": (run.LastNs - run.CreatedNs) / 1e9,
-		"config": orEmpty(run.config.text), "summaryMetrics": orEmpty(run.summary.text),
+		"config": r.configOf(run), "summaryMetrics": r.summaryOf(run),
 		"user":    graph.Object{"__typename": "User", "id": node("User", told.User), "name": told.User, "username": told.User, "email": ""},
 		"project": r.projectOf(at),
 		"wandbConfig": graph.Resolver(func(_ context.Context, args graph.Args) (graph.Field, error) {

@@ -110,6 +110,9 @@ func (p *parser) filter(v []byte, depth int) (*node, error) {
 		}
 		all.kids = append(all.kids, kid)
 	}
+	if len(all.kids) == 1 && all.kids[0].act == field {
+		return all.kids[0], nil
+	}
 	cheapFirst(all.kids)
 	return all, nil
 }

@@ -33,7 +33,9 @@ func (one) Lookup(_ context.Context, id model.RunID) (*catalog.Run, error) {
 	return &catalog.Run{ID: id, Workspace: "w", Project: "p"}, nil
 }
 func (one) Allow(context.Context, catalog.Scope, string, string) error { return nil }
-func (one) Spooled(model.WriterID) (uint64, bool)                      { return 0, false }
+
+func (one) Reach(context.Context) (workspace, project string) { return "", "" }
+func (one) Spooled(model.WriterID) (uint64, bool)             { return 0, false }
 
 func newRig(t testing.TB, c local.Config) *rig {
 	t.Helper()

@@ -102,6 +102,8 @@ def init(
     Run metadata: `config`, `tags`, `description`, the commit,
     the machine (`capture_environment`).
 
+    `capture_console=True` keeps the lines of stdout and stderr with the run.
+
     Queue: under the default `backpressure_strategy="spool"` the disk is the
     queue (`disk`: its folder, or DiskConfig with a cap). Under "drop_new",
     "block" and "raise", `queue_capacity` bounds the points that the server has

@@ -7,7 +7,7 @@ import time
 from threading import TIMEOUT_MAX, RLock
 
 from . import _log, _rl
-from ._delivery import console, ends, wait
+from ._delivery import ends, wait
 from ._delivery.errors import Errors
 from ._delivery.helper import Helper, who_delivers
 from ._exceptions import (
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from ._delivery.console import Console
     from ._host.machine import Machine
     from ._opening.settings import Settings
 
@@ -70,7 +71,7 @@ class Run:
         self._logger: Logger | None = None
         self._helper: Helper | None = None
         self._announced = False
-        self._console: console.Console | None = None
+        self._console: Console | None = None
         self._renderings = Renderings(settings.rendering, settings.error_strategy, self.name)
         try:
             starts = _starts(server, answer)
@@ -82,6 +83,8 @@ class Run:
                 self._logger.writer.append_update(later)
             self._announce()
             if settings.console:
+                from ._delivery import console  # it needs modules that take long to load
+
                 self._console = console.begin(
                     self.name, self._logger.writer.root, server, request, settings.key
                 )

@@ -36,9 +36,10 @@ def texts(path: Path, is_public: bool) -> Iterator[tuple[int, bool, str]]:
         if isinstance(node, ast.JoinedStr):
             parts.update(node.values)
     for node in ast.walk(tree):
-        if isinstance(node, (ast.Constant, ast.JoinedStr)) and node not in docstrings | parts:
-            if found := content(node):
-                yield node.lineno, False, found
+        if not isinstance(node, (ast.Constant, ast.JoinedStr)) or node in docstrings | parts:
+            continue
+        if found := content(node):
+            yield node.lineno, False, found
 
 
 def main(root: Path) -> None:

@@ -34,9 +34,10 @@ func runsListCommand(io stdio) *cobra.Command {
 		Use:   "list [WORKSPACE/PROJECT]",
 		Short: "List the newest runs of all projects, or the runs of one, newest first",
 		Long: `List runs, newest first. Without an argument these are the newest 20 of all projects
-that the key may read, or as many as --limit says; where KYMOGRAM_PROJECT is set, the runs
-of that project. With an argument they are all runs of one project: WORKSPACE/PROJECT, or
-PROJECT where one workspace has it. kymogram projects lists the projects.`,
+that the key may read; --limit shows more. Where KYMOGRAM_PROJECT is set, the runs of that
+project are listed. With an argument all runs of one project are listed: it is
+WORKSPACE/PROJECT, or PROJECT where one workspace has it.
+kymogram projects lists the projects.`,
 		Example: `  kymogram runs list
   kymogram runs list --status running
   kymogram runs list digits

@@ -13,6 +13,7 @@ import (
 	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/config"
+	"github.com/kymogram/kymogram/server/internal/progress"
 	"github.com/kymogram/kymogram/server/internal/server"
 )
 
@@ -104,7 +105,34 @@ func announce(ctx context.Context, n *node, srv *server.Server, l *server.Listen
 	} else {
 		fmt.Fprintf(io.err, "\nOpen %s\n(good once, for 15 minutes; kymogram key link makes another)\n\n", srv.LoginLink())
 	}
+	if err := greet(ctx, n, srv.Address(), io); err != nil {
+		return err
+	}
 	n.log.Info("serving", "version", version, "http", l.HTTP(), "grpc", l.GRPC(), "data", n.config.Data)
 	_, err := fmt.Fprintf(io.out, "ready http=%s grpc=%s\n", l.HTTP(), l.GRPC())
 	return err
+}
+
+// greet shows a person whose server is empty the lines that change it. They need no key here:
+// the server has just put it where the user's programs find it.
+func greet(ctx context.Context, n *node, address string, io stdio) error {
+	if !progress.IsTerminal(io.err) {
+		return nil
+	}
+	projects, _, err := n.catalog.ListProjects(ctx, 1, "")
+	if err != nil || len(projects) > 0 {
+		return err
+	}
+	fmt.Fprintf(io.err, `Nothing is logged yet. In Python:
+
+import kymogram
+kymogram.init(server=%q, project_name="first")
+for step in range(100):
+    kymogram.log("loss", 1 / (step + 1), step=step)
+kymogram.close()
+
+On another machine run: kymogram login LINK, with a link of kymogram key link
+
+`, address)
+	return nil
 }

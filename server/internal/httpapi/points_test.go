@@ -460,7 +460,7 @@ func TestBadRequestsSayWhatToDo(t *testing.T) {
 		{"/api/v1/resolve", "run=a&project=b", "one of them", 400, model.CodeInvalid},
 		{"/api/v1/resolve", "project=none", "first run", 404, model.CodeNotFound},
 		{"/api/v1/resolve", "project=digit", "lab/digits", 404, model.CodeNotFound},
-		{"/api/v1/resolve", "project=a/b/c", "WORKSPACE/PROJECT", 400, model.CodeInvalid},
+		{"/api/v1/resolve", "project=a/b/c", "workspace/project", 400, model.CodeInvalid},
 		{"/api/v1/projects/lab/none/runs", "", "first run", 404, model.CodeNotFound},
 		{"/api/v1/projects/.lab/none/runs", "", "letters", 400, model.CodeInvalid},
 		{"/api/v1/projects/lab/digits/runs", "status=done", "finished", 400, model.CodeInvalid},

@@ -288,7 +288,7 @@ func (s *Service) FindProject(ctx context.Context, ref string) (catalog.Place, e
 func (s *Service) findProject(ctx context.Context, ref string) (catalog.Place, error) {
 	if workspace, project, ok := strings.Cut(ref, "/"); ok {
 		if model.CheckPlace(workspace, project) != nil {
-			return catalog.Place{}, model.Errorf(model.CodeInvalid, "%q names no project", model.Clip(ref)).WithHint("give WORKSPACE/PROJECT, or the project alone where one workspace has it")
+			return catalog.Place{}, model.Errorf(model.CodeInvalid, "%q names no project", model.Clip(ref)).WithHint("give workspace/project, or the project alone where one workspace has it")
 		}
 		if err := s.Allow(ctx, workspace, project); err != nil {
 			return catalog.Place{}, err

@@ -3,7 +3,8 @@ import { useEffect } from "preact/hooks";
 import * as api from "../api/client.ts";
 import type { Project } from "../api/types.ts";
 import { ago, count } from "../chart/number.ts";
-import { Command, Failure, Message } from "../part/message.tsx";
+import { FirstLines } from "../part/firstlines.tsx";
+import { Failure, Message } from "../part/message.tsx";
 import { Shell } from "../part/shell.tsx";
 import { runsPath } from "../state/route.ts";
 
@@ -27,8 +28,8 @@ export function HomePage() {
       {error.value && <Failure error={error.value} retry={() => location.reload()} />}
       {projects.value?.length === 0 && (
         <Message>
-          No project yet; the first run makes one. In Python:{" "}
-          <Command text="import kymogram; kymogram.init(); kymogram.log('loss', 1.0)" />
+          No project yet; the first run makes one. In Python:
+          <FirstLines workspace="default" project="first" />
         </Message>
       )}
       <div class="scroll pad">

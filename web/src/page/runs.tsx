@@ -8,8 +8,9 @@ import { BulkBar } from "../part/bulkbar.tsx";
 import { ColumnChooser } from "../part/columnchooser.tsx";
 import { CsvButton } from "../part/csvbutton.tsx";
 import { FilterInput } from "../part/filterinput.tsx";
+import { FirstLines } from "../part/firstlines.tsx";
 import { GroupBy } from "../part/groupby.tsx";
-import { Command, Failure, Message } from "../part/message.tsx";
+import { Failure, Message } from "../part/message.tsx";
 import { ProjectTabs } from "../part/projecttabs.tsx";
 import { RunTable } from "../part/runtable.tsx";
 import { Shell } from "../part/shell.tsx";
@@ -248,10 +249,8 @@ function Empty({
     );
   return (
     <Message>
-      No runs yet. In Python:{" "}
-      <Command
-        text={`import kymogram; run = kymogram.init(workspace_name="${workspace}", project_name="${project}")`}
-      />
+      No runs yet. In Python:
+      <FirstLines workspace={workspace} project={project} />
     </Message>
   );
 }

@@ -374,7 +374,12 @@ describe("table of runs", () => {
   test("an empty project shows the command that fills it", () =>
     on("/projects/default/empty", async (page) => {
       await page.getByText("No runs yet").waitFor();
-      expect(await page.locator(".command code").innerText()).toContain('project_name="empty"');
+      const text = () => page.locator(".command code").innerText();
+      expect((await text()).split("\n")).toHaveLength(5);
+      expect(await text()).toContain('project_name="empty"');
+      await page.getByRole("button", { name: "fill a key in" }).click();
+      await page.getByText("It is shown only now").waitFor();
+      expect(await text()).toMatch(/api_key="[0-9a-f]{40}"/);
     }));
 });
 

@@ -155,7 +155,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-wandb test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-wandb bench-peers bench-small bench-shapes bench-promql bench-web bench-subnet bench-telemetry growth proof proof-engine proof-damage compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-wandb test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-wandb bench-peers bench-small bench-shapes bench-promql bench-web bench-subnet bench-telemetry bench-console growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -307,6 +307,9 @@ bench-subnet: setup influx $(VENV)/.clients ## 30 days of a subnet of 256 nodes,
 
 bench-telemetry: setup $(VENV)/.dev ## a call of MetricsLogger.log, beside the way of Templar's original
 	@$(VENV)/bin/python test/bench/telemetry.py $(ARGS)
+
+bench-console: setup $(VENV)/.dev ## a print with capture_console and without
+	@$(VENV)/bin/python test/bench/console.py $(ARGS)
 
 ## ----
 

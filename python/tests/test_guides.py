@@ -29,6 +29,7 @@ from .test_agent import stop_agent  # noqa: F401 - the agent ends with its test
 PAGES = {"README": REPOSITORY / "README.md", "python": REPOSITORY / "docs" / "python.md"}
 PAGES["package"] = REPOSITORY / "python" / "README.md"
 PAGES["telemetry"] = REPOSITORY / "docs" / "telemetry.md"
+PAGES["console"] = REPOSITORY / "docs" / "console.md"
 PAGES |= {page.stem: page for page in sorted((REPOSITORY / "docs" / "guides").glob("*.md"))}
 del PAGES["templar-queries"]  # its queries are asked by TestTemplarsFluxAndOurInfluxQL
 NAMES = list(PAGES)

@@ -69,6 +69,7 @@ def init(
     upload_renderings: str | None = None,
     capture_system_metrics: bool | None = None,
     system_metrics_interval_secs: float | None = None,
+    capture_console: bool = False,
     artifact_api_url: str | None = None,
     query_api_url: str | None = None,
     rendering_storage: str | None = None,
@@ -100,6 +101,8 @@ def init(
 
     Run metadata: `config`, `tags`, `description`, the commit,
     the machine (`capture_environment`).
+
+    `capture_console=True` keeps the lines of stdout and stderr with the run.
 
     Queue: under the default `backpressure_strategy="spool"` the disk is the
     queue (`disk`: its folder, or DiskConfig with a cap). Under "drop_new",

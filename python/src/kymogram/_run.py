@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any
 
+    from ._delivery.console import Console
     from ._host.machine import Machine
     from ._opening.settings import Settings
 
@@ -70,6 +71,7 @@ class Run:
         self._logger: Logger | None = None
         self._helper: Helper | None = None
         self._announced = False
+        self._console: Console | None = None
         self._renderings = Renderings(settings.rendering, settings.error_strategy, self.name)
         try:
             starts = _starts(server, answer)
@@ -80,6 +82,12 @@ class Run:
             if later:  # configuration that the open had no room for
                 self._logger.writer.append_update(later)
             self._announce()
+            if settings.console:
+                from ._delivery import console  # it needs modules that take long to load
+
+                self._console = console.begin(
+                    self.name, self._logger.writer.root, server, request, settings.key
+                )
         except BaseException:  # such as Ctrl-C: nobody will hold this run
             self._let_go()
             raise
@@ -226,6 +234,9 @@ class Run:
             self._request.pop("initial", None)
             self._request.pop("with_starts", None)
             self._request.pop("ended", None)
+        if self._console is not None:
+            self._console.forked()
+            self._console = None
         self._lock = RLock()
         self._logger = self._helper = None
         self._renderings.forked()
@@ -507,6 +518,7 @@ class Run:
 
     def _let_go(self) -> None:
         """End the helper and the writer: the deliverer sees that nobody goes on here."""
+        self._end_console()
         logger, helper = self._logger, self._helper
         if helper is not None:
             helper.stop()
@@ -515,6 +527,11 @@ class Run:
             if os.environ.get(environment.ATTEMPT) == logger.writer.writer:
                 del os.environ[environment.ATTEMPT]
 
+    def _end_console(self) -> None:
+        """Give stdout and stderr back to the program."""
+        if self._console is not None:
+            self._console.end()
+
     def _finish(self, timeout: float) -> CloseInfo | None:
         """Write the end, wait for its delivery, and say what is left."""
         logger, helper = self._logger, self._helper
@@ -522,6 +539,7 @@ class Run:
             return None
         writer = logger.writer
         tables.forget()
+        self._end_console()
         timeout = self._renderings.end(timeout)
         last = writer.end("failed" if self._failed else "finished", self._signal)
         start = time.monotonic()

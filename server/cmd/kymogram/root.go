@@ -85,6 +85,7 @@ its package bash-completion:
 		// Programs' machines.
 		agentCommand(io),    // agent.go, agentchain.go
 		syncCommand(io),     // sync.go
+		relayCommand(io),    // relay.go
 		netstateCommand(io), // netstate.go
 		spoolCommand(io),    // spool.go
 		doctorCommand(io),   // doctor.go
@@ -95,6 +96,7 @@ its package bash-completion:
 		renderingsCommand(io), // renderings.go
 		filesCommand(io),      // files.go
 		topCommand(io),        // top.go
+		logsCommand(io),       // logs.go
 		mcpCommand(io),        // mcp.go
 		exportCommand(io),     // export.go
 		importCommand(io),     // import.go

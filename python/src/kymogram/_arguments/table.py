@@ -374,6 +374,15 @@ ARGUMENTS = (
         otherwise=30.0,
         shown="30",
     ),
+    Argument(
+        *("capture_console", "bool", False),
+        "keep the lines of stdout and stderr with the run ([the console](console.md))",
+        checks.yes_or_no,
+        variable="CAPTURE_CONSOLE",
+        read=checks.variable,
+        otherwise=False,
+        falsy=True,
+    ),
     Argument(*("artifact_api_url", "str | None", None), _SERVICES),
     Argument(*("query_api_url", "str | None", None), _SERVICES),
     Argument(

@@ -73,9 +73,14 @@ def delivers(root: str) -> bool:
 
 def start(root: str, path: str) -> None:
     """Start the agent so that it outlives this process and shares nothing with it."""
+    launch(root, [path, "agent", "--detached", "--spool", root])
+
+
+def launch(root: str, command: list[str], kept: tuple[int, ...] = ()) -> None:
+    """Start a command of the binary that outlives this process, with some of its descriptors."""
     import subprocess
 
-    command, how, ends = seams.detached([path, "agent", "--detached", "--spool", root])
+    command, how, ends = seams.detached(command)
     log = _open_log(root)
     try:
         process = subprocess.Popen(
@@ -85,6 +90,7 @@ def start(root: str, path: str) -> None:
             stderr=log,
             env=_surroundings(),
             close_fds=True,
+            pass_fds=kept,
             **how,
         )
     finally:

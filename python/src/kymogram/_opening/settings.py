@@ -32,6 +32,7 @@ class Settings:
         "backpressure",
         "cap",
         "close_timeout",
+        "console",
         "dtype",
         "enqueue_timeout",
         "error_strategy",
@@ -63,6 +64,7 @@ class Settings:
         self.spool: str | None = None
         self.cap: int | None = None
         self.offline = False
+        self.console = False  # lines of stdout and stderr are kept with the run
         self.new_name = False  # the name of another job's run leads to a new run
         self.new_job = False  # and no other process has this job: its run has no other points
         self.pace: dict[str, Any] = {}
@@ -94,6 +96,7 @@ def read(arguments: Arguments) -> Settings:
     if uploads is not None:
         found.pace["rendering_uploads"] = uploads
     found.system = _system(arguments)
+    found.console = take("capture_console")
     return found
 
 

@@ -90,6 +90,53 @@ def detached(command: list[str]) -> tuple[list[str], dict[str, Any], bool]:
     return command, how, False
 
 
+def duplicate(descriptor: int) -> int:
+    """Another descriptor of the same, above those that programs count on."""
+    import fcntl
+
+    return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 10)
+
+
+def like_terminal(descriptor: int) -> tuple[int, int]:
+    """Both ends of a pseudo-terminal with a terminal's settings and size.
+
+    It passes bytes on as they are: what the terminal does to them, it still does.
+    """
+    import fcntl
+    import termios
+
+    ours, theirs = os.openpty()
+    settings = termios.tcgetattr(descriptor)
+    settings[1] &= ~termios.OPOST
+    settings[3] &= ~termios.ECHO
+    termios.tcsetattr(theirs, termios.TCSANOW, settings)
+    size = fcntl.ioctl(descriptor, termios.TIOCGWINSZ, bytes(8))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
+    return ours, theirs
+
+
+def readable(descriptor: int, seconds: float) -> bool:
+    """Whether something can be read within a time."""
+    import select
+
+    return _comes(descriptor, seconds, select.POLLIN)
+
+
+def writable(descriptor: int, seconds: float) -> bool:
+    """Whether something can be written within a time."""
+    import select
+
+    return _comes(descriptor, seconds, select.POLLOUT)
+
+
+def _comes(descriptor: int, seconds: float, event: int) -> bool:
+    import select
+
+    poll = select.poll()
+    poll.register(descriptor, event)
+    return bool(poll.poll(seconds * 1000))
+
+
 def become(path: str, arguments: list[str]) -> NoReturn:
     """Go on as another program."""
     os.execv(path, [path, *arguments])

@@ -105,6 +105,26 @@ def detached(command: list[str]) -> tuple[list[str], dict[str, Any], bool]:
     return command, {"cwd": os.environ.get("SYSTEMROOT", "C:\\"), "creationflags": flags}, False
 
 
+def duplicate(descriptor: int) -> int:
+    """Another descriptor of the same."""
+    return os.dup(descriptor)
+
+
+def like_terminal(descriptor: int) -> tuple[int, int]:
+    """There are no pseudo-terminals by number here."""
+    raise OSError("the console cannot be kept on Windows")
+
+
+def readable(descriptor: int, seconds: float) -> bool:
+    """As far as is known."""
+    return True
+
+
+def writable(descriptor: int, seconds: float) -> bool:
+    """As far as is known."""
+    return True
+
+
 def become(path: str, arguments: list[str]) -> NoReturn:
     """Go on as another program: run it and end as it does."""
     import subprocess

@@ -24,9 +24,16 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self.server.asked.append(self.path.partition("&")[0])
-        status, answer = 200, {"runs": [], "next": None, "workspace": "lab", "project": "first"}
+        status = 200
+        answer: dict[str, object] = {
+            "runs": [],
+            "next": None,
+            "workspace": "lab",
+            "project": "first",
+        }
         if self.path.endswith("=many"):
-            status, answer = 400, {"error": {"code": "ambiguous", "message": "m", "hint": "h"}}
+            status = 400
+            answer = {"error": {"code": "ambiguous", "message": "m", "hint": "h"}}
         body = json.dumps(answer).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))

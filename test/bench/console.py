@@ -84,7 +84,7 @@ def main() -> None:
                 with tempfile.TemporaryDirectory(prefix="console-bench-", ignore_cleanup_errors=True) as folder:
                     figures.append(once(kind, on, Path(folder)))
         for on, figures in found.items():
-            burst, paused, close = (statistics.median(column) for column in zip(*figures))
+            burst, paused, close = (statistics.median(column) for column in zip(*figures, strict=True))
             print(f"{kind:10} {on:8} {burst:10.2f} {paused:11.2f} {close:12.1f}")
 
 

@@ -160,6 +160,8 @@ export interface Series {
   kind: Kind;
   axes: string[];
   count: number;
+  /** Points that later ones replaced; not of count. */
+  superseded?: number;
   /** Of count, those of ancestors. */
   inherited?: number;
   last?: Summary | null;

@@ -10,6 +10,7 @@ import { AttributesView } from "../part/attributes.tsx";
 import { ChartGrid } from "../part/chartgrid.tsx";
 import { FullScreen } from "../part/fullscreen.tsx";
 import { GroupStrip } from "../part/grouplegend.tsx";
+import { Lazy } from "../part/lazy.tsx";
 import { MediaView } from "../part/media.tsx";
 import { Command, Failure, Message } from "../part/message.tsx";
 import { RunHead } from "../part/runhead.tsx";
@@ -23,6 +24,8 @@ import { bind } from "../state/keys.ts";
 import { comparePath, go, runsPath, setParams } from "../state/route.ts";
 import { type Card, type Part, Session } from "../state/session.ts";
 import * as view from "../state/view.ts";
+
+const consoleView = () => import("../part/console.tsx").then((m) => m.ConsoleView);
 
 /** RunPage shows one run, alone or with others over it. */
 export function RunPage({ id }: { id: string }) {
@@ -128,6 +131,8 @@ function Body({ id, session, detail, cards, slots }: BodyProps) {
   if (view.tab.value === "attributes")
     return <AttributesView session={session} ids={[...slots.keys()]} slots={slots} />;
   if (view.tab.value === "media") return <MediaView session={session} id={id} />;
+  if (view.tab.value === "console")
+    return <Lazy load={consoleView} props={{ run: id, tick: session.tick(id) }} key={id} />;
   if (view.tab.value === "writers") return <WritersView detail={detail} />;
   if (cards.length === 0 && !session.finds() && session.complete() && !session.error(id))
     return (
@@ -156,6 +161,7 @@ function Tabs({ detail, cards, part }: { detail: RunDetail | null; cards: number
     ["charts", "Charts", part ? part.of : cards],
     ["attributes", "Attributes", detail ? Object.keys(detail.attributes).length : undefined],
     ["media", "Media", undefined],
+    ["console", "Console", undefined],
     ["writers", "Writers", detail?.writers.length],
   ];
   return (

@@ -117,7 +117,7 @@ test("the run's page stays below 150 kB, and loads no code of pages that come on
   const index = readFileSync(join(dist, "index.html"), "utf8");
   const files = readdirSync(join(dist, "assets"));
   const first = files.filter((f) => index.includes(f));
-  expect(first.filter((f) => /^(network|view|compare|kymograph)-/.test(f))).toEqual([]);
+  expect(first.filter((f) => /^(network|view|compare|kymograph|console)-/.test(f))).toEqual([]);
   expect(first.some((f) => f.endsWith(".js")) && first.some((f) => f.endsWith(".css"))).toBe(true);
   const size = (names: string[]) =>
     names.reduce((n, f) => n + gzipSync(readFileSync(join(dist, "assets", f))).length, 0);

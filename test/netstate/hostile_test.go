@@ -25,10 +25,10 @@ func TestListsThatLeadNowhere(t *testing.T) {
 		what, says string // says is "" where the reader cannot know
 		lie        func(doc map[string]any, since float64)
 	}{
-		{"a next that no request can name", "goes on at record", func(doc map[string]any, _ float64) {
+		{"a next that no request can name", "continues at record", func(doc map[string]any, _ float64) {
 			doc["next"] = json.Number("18446744073709551615")
 		}},
-		{"a next that went back", "goes on at record", func(doc map[string]any, since float64) { doc["next"] = since - 1 }},
+		{"a next that went back", "continues at record", func(doc map[string]any, since float64) { doc["next"] = since - 1 }},
 		{"a next far ahead", "", func(doc map[string]any, _ float64) {
 			doc["next"] = 1e12
 			delete(doc, "tip")

@@ -168,7 +168,7 @@ func TestTheAuditOfAHostileServer(t *testing.T) {
 	h.lie("/log/head", func(body string) string { return strings.Replace(body, `"size":12`, `"size":11`, 1) })
 	k.fails("not signed by the log's key", "state", "audit", "lab/net", "--seen", seen)
 	h.lie("/state", func(string) string { return `{"entries":[],"next":0,"more":true}` })
-	k.fails("does not go on behind", "state", "audit", "lab/net")
+	k.fails("does not continue after", "state", "audit", "lab/net")
 
 	// A record that is in no log.
 	a.seq, a.head = 9, nil

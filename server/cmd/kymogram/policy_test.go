@@ -40,20 +40,23 @@ type need struct {
 func routeNeeds() map[string]need {
 	const blob = "/api/v1/blobs/0000000000000000000000000000000000000000000000000000000000000000"
 	return map[string]need{
-		"GET /":                  {"open", false, "/", ""},
-		"GET /docs":              {"open", false, "/docs", ""},
-		"GET /docs/{path...}":    {"open", false, "/docs/python", ""},
-		"GET /healthz":           {"open", false, "/healthz", ""},
-		"GET /readyz":            {"open", false, "/readyz", ""},
-		"GET /api/v1/server":     {"open", false, "/api/v1/server", ""},
-		"POST /api/v1/session":   {"open", false, "/api/v1/session", `{"token":"x"}`}, // answers 401 to a bad token
-		"DELETE /api/v1/session": {"open", false, "/api/v1/session", ""},
-		"GET /metrics":           {"read", true, "/metrics", ""}, // of the whole server
-		"POST /api/v2/write":     {"ingest", true, "/api/v2/write?org=w&bucket=p", "m f=1"},
-		"GET /query":             {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""}, // of the workspace default
-		"POST /query":            {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""},
-		"GET /ping":              {"open", false, "/ping", ""},
-		"POST /graphql":          {"read", false, "/graphql", `{"query":"{viewer{id}}"}`}, // what it names is checked by what it does
+		"GET /":                    {"open", false, "/", ""},
+		"GET /docs":                {"open", false, "/docs", ""},
+		"GET /docs/{path...}":      {"open", false, "/docs/python", ""},
+		"GET /healthz":             {"open", false, "/healthz", ""},
+		"GET /readyz":              {"open", false, "/readyz", ""},
+		"GET /api/v1/server":       {"open", false, "/api/v1/server", ""},
+		"POST /api/v1/session":     {"open", false, "/api/v1/session", `{"token":"x"}`}, // answers 401 to a bad token
+		"DELETE /api/v1/session":   {"open", false, "/api/v1/session", ""},
+		"POST /api/v1/session/key": {"open", false, "/api/v1/session/key", `{"token":"x","name":"x","scopes":["read"]}`}, // as above
+		"GET /api/v1/key":          {"any", false, "/api/v1/key", ""},
+		"DELETE /api/v1/key":       {"any", false, "/api/v1/key", ""}, // answers 403 to a key that no login made
+		"GET /metrics":             {"read", true, "/metrics", ""},    // of the whole server
+		"POST /api/v2/write":       {"ingest", true, "/api/v2/write?org=w&bucket=p", "m f=1"},
+		"GET /query":               {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""}, // of the workspace default
+		"POST /query":              {"read", true, "/query?db=p&q=SELECT+f+FROM+m", ""},
+		"GET /ping":                {"open", false, "/ping", ""},
+		"POST /graphql":            {"read", false, "/graphql", `{"query":"{viewer{id}}"}`}, // what it names is checked by what it does
 		"POST /files/{entity}/{project}/{run}/file_stream":                               {"ingest and read", true, "/files/w/p/r/file_stream", "{}"},
 		"PUT /wandb/uploads/{run}/{name...}":                                             {"ingest", true, "/wandb/uploads/RUN/a.txt", "a"},
 		"GET /wandb/files/{entity}/{project}/{run}/{name...}":                            {"read", true, "/wandb/files/w/p/r/a.txt", ""},
@@ -302,6 +305,12 @@ func (n need) verdict(caller string) int {
 		return http.StatusUnauthorized
 	case "admin", n.scope:
 		return 0
+	case "ingest", "read", "other project", "other workspace":
+		if n.scope == "any" {
+			return 0
+		}
+	}
+	switch caller {
 	case "ingest", "read":
 		return http.StatusForbidden
 	}
@@ -325,7 +334,11 @@ func TestEveryRouteKeepsItsPolicy(t *testing.T) {
 		for caller, key := range s.keys {
 			code, body := s.request(method, n.path, n.body, key)
 			switch want := n.verdict(caller); {
-			case route == "POST /api/v1/session":
+			case route == "DELETE /api/v1/key" && want == 0:
+				if code != http.StatusForbidden {
+					t.Errorf("%s as %s: %d %s", route, caller, code, body)
+				}
+			case route == "POST /api/v1/session", route == "POST /api/v1/session/key":
 				if code != http.StatusUnauthorized {
 					t.Errorf("%s as %s: %d %s", route, caller, code, body)
 				}

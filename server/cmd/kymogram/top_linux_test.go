@@ -323,6 +323,12 @@ func TestTopAsksForWhatIsSeen(t *testing.T) {
 	away.start()
 	k.until("the server is back", func() bool { return !strings.Contains(s.text(), "does not answer") })
 	before := s.bytes()
+	k.until("the whole is drawn again", func() bool {
+		last := before
+		time.Sleep(500 * time.Millisecond)
+		before = s.bytes()
+		return before-last < 500
+	})
 	time.Sleep(2 * time.Second)
 	if n := s.bytes() - before; n > 2_000 {
 		t.Errorf("%d bytes were drawn where nothing changed", n)

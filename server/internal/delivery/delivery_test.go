@@ -106,7 +106,7 @@ func TestASyncWithoutAServerSaysWhatIsLeft(t *testing.T) {
 	stopped, stop := context.WithCancel(t.Context())
 	stop()
 	out, err = p.Sync(stopped, f, delivery.Request{})
-	if err != nil || out.Err() == nil || out.Err().Error() != "not everything is delivered: interrupted; run it again, it goes on where it stopped" {
+	if err != nil || out.Err() == nil || out.Err().Error() != "not everything is delivered: interrupted; run it again, it resumes where it stopped" {
 		t.Errorf("%+v, %v", out, err)
 	}
 	out, err = p.Sync(t.Context(), folder(t), delivery.Request{})

@@ -28,6 +28,9 @@ type TreeQuery struct {
 	After              RunPlace // the zero RunPlace: from the start
 	Newest             bool     // first; else the oldest
 	Names              []string // of the trees to read with each, at most MaxTreeNames; each once
+	// Brief leaves out what a list seldom asks for: of a Run it reads only ID, Workspace,
+	// Project, Name, DisplayName, Status, CreatedNs and LastNs.
+	Brief bool
 	// IDs names the runs to read, each once, in this order instead of by age, without After
 	// and Newest; nil: all. Those that are not in the project, or in its trash, are passed over.
 	IDs []model.RunID

@@ -112,6 +112,14 @@ func (m *treeModel) compare() {
 			rest := m.stream(catalog.TreeQuery{Workspace: "team", Project: project, Newest: newest, Names: names, After: got[at].Place})
 			equal(m.t, "the rest", got[at+1:], rest)
 		}
+		for i, brief := range m.stream(catalog.TreeQuery{Workspace: "team", Project: project, Newest: newest, Names: names, Brief: true}) {
+			whole := got[i]
+			whole.Run = catalog.Run{
+				ID: whole.ID, Workspace: whole.Workspace, Project: whole.Project, Name: whole.Name, DisplayName: whole.DisplayName,
+				Status: whole.Status, CreatedNs: whole.CreatedNs, LastNs: whole.LastNs,
+			}
+			equal(m.t, "a brief run", whole, brief)
+		}
 		m.named(project, want, names)
 	}
 }

@@ -116,8 +116,11 @@ func treeQuery(q *catalog.TreeQuery) string {
 	default:
 		from += ` AND (r.created_ns, r.pk) > (?, ?) ORDER BY r.created_ns, r.pk LIMIT ?`
 	}
-	return `SELECT r.pk, r.id, r.name, r.display_name, r.description, r.status, r.tags, r.created_ns, r.last_ns,
-		r.attempt, r.orchestration_id, r.parent_run, r.parent, r.fork_step, r.linked_from, r.writers` + columns.String() + from
+	rest := `, r.description, r.tags, r.attempt, r.orchestration_id, r.parent_run, r.parent, r.fork_step, r.linked_from, r.writers`
+	if q.Brief {
+		rest = ``
+	}
+	return `SELECT r.pk, r.id, r.name, r.display_name, r.status, r.created_ns, r.last_ns` + rest + columns.String() + from
 }
 
 type treeReader struct {
@@ -269,9 +272,9 @@ func (r *treeReader) texts(ctx context.Context, d *DB, tx *sql.Tx, missing []tre
 func (r *treeReader) scanner() func(rows *sql.Rows) (run catalog.RunTrees, refs []treeRef, err error) {
 	var id, parent, tags sql.RawBytes
 	var run catalog.RunTrees
-	into := []any{
-		&run.Place.Number, &id, &run.Name, &run.DisplayName, &run.Description, &run.Status, &tags, &run.CreatedNs, &run.LastNs,
-		&run.Attempt, &run.OrchestrationID, &run.ParentRun, &parent, &run.ForkStep, &run.LinkedFrom, &run.Writers,
+	into := []any{&run.Place.Number, &id, &run.Name, &run.DisplayName, &run.Status, &run.CreatedNs, &run.LastNs}
+	if !r.Brief {
+		into = append(into, &run.Description, &tags, &run.Attempt, &run.OrchestrationID, &run.ParentRun, &parent, &run.ForkStep, &run.LinkedFrom, &run.Writers)
 	}
 	places := make([]struct{ rowid, version sql.NullInt64 }, len(r.Names))
 	for i := range places {
@@ -292,7 +295,7 @@ func (r *treeReader) scanner() func(rows *sql.Rows) (run catalog.RunTrees, refs 
 				refs = append(refs, treeRef{rowid: places[i].rowid.Int64, version: places[i].version.Int64, into: &run.Texts[i]})
 			}
 		}
-		if string(tags) == `[]` {
+		if r.Brief || string(tags) == `[]` {
 			return run, refs, nil
 		}
 		return run, refs, json.Unmarshal(tags, &run.Tags)

@@ -176,12 +176,15 @@ func selectionOf(at place, args graph.Args) (*selection, error) {
 func (s *selection) trees() (names []string) {
 	for _, field := range mongo.Fields() {
 		name := treeOf(field)
-		if name != "" && !slices.Contains(names, name) && (s.filter.Uses(field) || s.order.Uses(field)) {
+		if name != "" && !slices.Contains(names, name) && s.uses(field) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
+
+// uses says whether filter or order look at a field.
+func (s *selection) uses(field string) bool { return s.filter.Uses(field) || s.order.Uses(field) }
 
 // treeOf is the tree that a field of a record is in, "" for one of the run itself.
 func treeOf(field string) string {
@@ -198,7 +201,7 @@ func treeOf(field string) string {
 
 // each gives the runs of a selection, by age, with the trees that the selection looks into.
 func (r *Receiver) each(ctx context.Context, s *selection, do func(run *foundRun) error) error {
-	q := catalog.TreeQuery{Workspace: s.at.entity, Project: s.at.project, Names: s.trees()}
+	q := catalog.TreeQuery{Workspace: s.at.entity, Project: s.at.project, Names: s.trees(), Brief: !s.uses("notes") && !s.uses("tags")}
 	for run, err := range r.query.RunsWithTrees(ctx, q) {
 		if err != nil {
 			return err

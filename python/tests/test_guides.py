@@ -112,7 +112,8 @@ def test_snippets(served: Served, name: str) -> None:
         execute(served, ["bash", "-euo", "pipefail", "-c", code])
     said(served, program)
     assert ran >= 1
-    served.sync()
+    if served.spool.exists():  # a page of imports logs nothing by itself
+        served.sync()
     assert any(True for _ in served.client.projects())
 
 

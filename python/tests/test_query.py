@@ -135,7 +135,7 @@ def test_errors_say_what_to_do(served: Served) -> None:
     with pytest.raises(query.QueryError) as refused:
         served.client.run("default/default/none")
     assert refused.value.code == "not_found"
-    with pytest.raises(query.QueryError, match="workspace/project"):
+    with pytest.raises(query.QueryError, match="there is no project default.*kymogram projects"):
         list(served.client.runs("default"))
     away = query.Client("http://127.0.0.1:1")
     with pytest.raises(query.QueryError, match="kymogram serve") as trouble:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -55,7 +56,7 @@ func Find(ctx context.Context, source importer.Source, paths []string, name stri
 func find(ctx context.Context, source importer.Source, paths []string, name string, options importer.Options) ([]importer.Found, error) {
 	var all []importer.Found
 	for _, path := range paths {
-		found, err := source.Find(ctx, path, options)
+		found, err := source.Find(ctx, followed(path), options)
 		if err != nil {
 			return nil, err
 		}
@@ -97,6 +98,19 @@ func find(ctx context.Context, source importer.Source, paths []string, name stri
 		names[place] = one.Key
 	}
 	return all, nil
+}
+
+// followed leads a walk into a folder that path is a symbolic link to: a walk of the link
+// itself would end there.
+func followed(path string) string {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() || os.IsPathSeparator(path[len(path)-1]) {
+		return path
+	}
+	if link, err := os.Lstat(path); err != nil || link.Mode()&os.ModeSymlink == 0 {
+		return path
+	}
+	return path + string(os.PathSeparator)
 }
 
 // distinct is the name of a run whose own name another run has.

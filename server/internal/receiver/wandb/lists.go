@@ -334,6 +334,9 @@ func (r *Receiver) runs(ctx context.Context, at place, args graph.Args) (graph.F
 		places[id] = from + int64(i) + 1
 	}
 	edges := make([]edge, 0, len(ids))
+	if len(ids) == 0 {
+		return connection(edges, itoa(to), more), nil
+	}
 	q := catalog.TreeQuery{Workspace: at.entity, Project: at.project, Names: treesOfRun(), IDs: ids}
 	for run, err := range r.query.RunsWithTrees(ctx, q) { // not those that were deleted since the list was made
 		if err != nil {

@@ -32,7 +32,7 @@ def default_of(one: Argument) -> str:
 
 
 def reference() -> list[str]:
-    """The table of docs/python.md."""
+    """The table of docs/python-reference.md."""
     others = [one for one in ARGUMENTS if "render" not in one.name]
     return ["| argument | default | meaning | variable |", "|---|---|---|---|", *rows(others)]
 
@@ -77,7 +77,7 @@ def between(text: str, lines: list[str]) -> str:
 
 MADE = {
     HERE / "src" / "kymogram" / "_init.py": signature,
-    HERE.parent / "docs" / "python.md": reference,
+    HERE.parent / "docs" / "python-reference.md": reference,
     HERE.parent / "docs" / "guides" / "rl.md": renderings,
 }
 

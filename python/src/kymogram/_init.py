@@ -86,7 +86,7 @@ def init(
 
     Without a server the run begins offline: the points go to the spool, and
     the agent delivers them later. Every process of a job that names the same
-    run writes into it. docs/python.md explains every argument; in short:
+    run writes into it. docs/python-reference.md explains every argument; in short:
 
     Where: `server` (also `ingestion_url`, KYMOGRAM_SERVER) is
     http://127.0.0.1:7070 by default; the key is `api_key`, KYMOGRAM_API_KEY, or

@@ -19,7 +19,7 @@ var sections = []section{
 	{Title: "Other clients", Names: []string{"influx", "opentelemetry", "prometheus-remote-write", "prometheus", "guides/metrics", "endpoint", "telemetry", "guides/templar-queries"}},
 	{Title: "Run a server", Names: []string{"server", "limits", "login", "data", "deploy", "release", "platforms", "scale"}},
 	{Title: "Subnets", Names: []string{"network", "netstate", "chain", "state"}},
-	{Title: "Reference", Names: []string{"api/http", "benchmarks", "benchmarks-client"}},
+	{Title: "Reference", Names: []string{"python-reference", "api/http", "benchmarks", "benchmarks-client"}},
 	{Title: "More"},
 	{Title: "File formats", Folder: "format/"},
 	{Title: "Contribute", Names: []string{"development", "how-to-add-a-receiver", "how-to-add-an-engine"}, Folder: "design/"},

@@ -174,7 +174,7 @@ ARGUMENTS = (
     ),
     Argument(
         *("config", "Mapping[str, Any] | None", None),
-        "set by the process that creates the run (*Run metadata*)",
+        "set by the process that creates the run (*Configurations*)",
         checks.config,
         otherwise=(),
     ),
@@ -297,7 +297,7 @@ ARGUMENTS = (
     ),
     Argument(
         *("capture_environment", "bool | None", None),
-        "describe the machine (*Run metadata*)",
+        "describe the machine (*Configurations*)",
         variable="CAPTURE_ENVIRONMENT",
         read=checks.capture,
         otherwise=True,

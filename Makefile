@@ -21,8 +21,10 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # gRPC's traces bring html/template, which keeps every exported method: 6 MB of the binary.
 TAGS    := grpcnotrace
 # -race needs a C compiler and runs slowly: only where goroutines meet.
-RACE    := . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./server/internal/store/... ./server/internal/ingest/... \
-           ./server/internal/live/... ./server/internal/receiver/... ./server/internal/server/... ./internal/collect/... ./internal/series/... ./metrics/...
+# Where goroutines meet: the rows of W&B's receiver are one goroutine's.
+RACE     = . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./server/internal/store/... ./server/internal/ingest/... \
+           ./server/internal/live/... $(filter-out %/wandb/row,$(shell $(GO) list ./server/internal/receiver/...)) ./server/internal/server/... \
+           ./internal/collect/... ./internal/series/... ./metrics/...
 
 GO_SOURCES     := $(shell git ls-files --cached --others --exclude-standard '*.go' '*go.mod' '*go.sum' go.work 2>/dev/null | grep -v -e _test.go -e '^tools/' -e '^test/')
 PAGE           := $(shell find web/dist -type f 2>/dev/null)

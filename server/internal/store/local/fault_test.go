@@ -37,7 +37,7 @@ func TestCrashClones(t *testing.T) {
 	opened, recoveries, migrations := 0, 0, 0
 	count, each := *cloneCount, 40
 	if testing.Short() { // as the race detector runs it, to which every clone is the same; both formats stay
-		count, each = min(count, 40), 10
+		count, each = min(count, 20), 5
 	}
 	for seed := uint64(1); opened < count; seed++ {
 		script, fs := storetest.NewScript(seed), faultfs.New()

@@ -171,7 +171,7 @@ func TestInspectFindsEveryFlip(t *testing.T) {
 	missed := 0
 	flips := 600
 	if testing.Short() { // as the race detector runs it, of which one goroutine needs less
-		flips = 60
+		flips = 20
 	}
 	for range flips {
 		fs := base.Crash(random)

@@ -478,17 +478,25 @@ def test_secret_names() -> None:
     ]
 
 
+@pytest.mark.parametrize(("given", "lines"), [(None, ["by variable"]), (False, [])])
 def test_variable_switches_it_on(
-    program: Callable[..., Program], served: Served, monkeypatch: pytest.MonkeyPatch
+    program: Callable[..., Program],
+    served: Served,
+    monkeypatch: pytest.MonkeyPatch,
+    given: bool | None,
+    lines: list[str],
 ) -> None:
+    """The argument goes before the variable."""
     monkeypatch.setenv("KYMOGRAM_CAPTURE_CONSOLE", "1")
-    head = """
+    head = f"""
         import kymogram
-        kymogram.init(run_name="run", log_level="ERROR", capture_system_metrics=False)
+        kymogram.init(run_name="run", log_level="ERROR", capture_system_metrics=False,
+                      capture_console={given})
+        kymogram.log("loss", 0.5)
     """
     out, _, code = program("print('by variable'); kymogram.close()", head=head).piped()
     assert (out, code) == (b"by variable\n", 0)
-    assert kept(served, "stdout") == ["by variable"]
+    assert kept(served, "stdout") == lines
 
 
 def test_a_run_that_goes_on_counts_on(program: Callable[..., Program], served: Served) -> None:

@@ -69,7 +69,7 @@ def init(
     upload_renderings: str | None = None,
     capture_system_metrics: bool | None = None,
     system_metrics_interval_secs: float | None = None,
-    capture_console: bool = False,
+    capture_console: bool | None = None,
     artifact_api_url: str | None = None,
     query_api_url: str | None = None,
     rendering_storage: str | None = None,

@@ -76,3 +76,23 @@ func BenchmarkUpsert(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkFilteredRuns lists the first runs of a filter that looks into the configs of 1,000.
+func BenchmarkFilteredRuns(b *testing.B) {
+	l := newLab(b)
+	const runs = 1_000
+	for i := range runs {
+		var config strings.Builder
+		for n := 0; config.Len() < 1_900; n++ {
+			fmt.Fprintf(&config, `"option_%d":{"value":{"rate":%g,"name":"some words of a setting","on":true,"list":[1,2,3]}},`, n, 0.001*float64(n))
+		}
+		l.upsert(fmt.Sprint("run", i), map[string]any{"config": fmt.Sprintf(`{%s"lr":{"value":%g}}`, config.String(), 0.0002*float64(i%100))})
+	}
+	variables := map[string]any{"filters": `{"$and":[{"config.lr.value":{"$lt":0.002}},{"state":"running"}]}`}
+	b.ReportAllocs()
+	before := cpu(b)
+	for b.Loop() {
+		l.want(`query Q($filters: JSONString) { project(entityName: "w", name: "p") { runCount(filters: $filters) runs(filters: $filters, first: 50) { edges { node { name } } } } }`, variables)
+	}
+	b.ReportMetric((cpu(b)-before)/1e3/float64(b.N)/runs, "cpu-µs/run")
+}

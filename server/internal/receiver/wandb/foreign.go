@@ -19,8 +19,8 @@ import (
 
 // configOf is the config of a run as the API gives it.
 func (r *Receiver) configOf(run *foundRun) graph.Field {
-	if run.config.text != "" || run.about.text != "" {
-		return orEmpty(run.config.text)
+	if run.config != "" || run.about != "" {
+		return orEmpty(run.config)
 	}
 	return graph.Resolver(func(ctx context.Context, _ graph.Args) (graph.Field, error) {
 		detail, err := r.query.Run(ctx, run.ID, nil)
@@ -46,8 +46,8 @@ func (r *Receiver) configOf(run *foundRun) graph.Field {
 
 // summaryOf is the summary of a run as the API gives it.
 func (r *Receiver) summaryOf(run *foundRun) graph.Field {
-	if run.summary.text != "" || run.about.text != "" {
-		return orEmpty(run.summary.text)
+	if run.summary != "" || run.about != "" {
+		return orEmpty(run.summary)
 	}
 	return graph.Resolver(func(ctx context.Context, _ graph.Args) (graph.Field, error) {
 		detail, err := r.query.Run(ctx, run.ID, nil)

@@ -29,12 +29,12 @@ type record struct{ *foundRun }
 // Field gives a field as JSON.
 func (r record) Field(name string) (value []byte, ok bool) {
 	text := func(s string) ([]byte, bool) { return loose.AppendText(nil, s), s != "" }
-	told := func(key string) ([]byte, bool) { return loose.Get(r.about.json(), key) }
+	told := func(key string) ([]byte, bool) { return loose.Get(readOnly(r.about), key) }
 	switch name {
 	case "config":
-		return r.config.json(), r.config.text != ""
+		return readOnly(r.config), r.config != ""
 	case "summaryMetrics":
-		return r.summary.json(), r.summary.text != ""
+		return readOnly(r.summary), r.summary != ""
 	case "name":
 		return text(r.Name)
 	case "displayName":

@@ -2,6 +2,7 @@ package wandb
 
 import (
 	"context"
+	"unsafe"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -9,25 +10,14 @@ import (
 	"github.com/kymogram/kymogram/server/internal/receiver/wandb/graph"
 )
 
-// foundRun is a run with its trees. A list looks at thousands, and at few of the trees of
-// each, so they are read when they are asked for.
+// foundRun is a run with the texts of its trees, "" for one that it has not.
 type foundRun struct {
 	catalog.Run
-	config, summary, about tree
+	config, summary, about string
 }
 
-// tree is the text of a tree, "" where the run has none.
-type tree struct {
-	text  string
-	bytes []byte
-}
-
-func (t *tree) json() []byte {
-	if t.bytes == nil {
-		t.bytes = []byte(t.text)
-	}
-	return t.bytes
-}
+// readOnly is a text without a copy: lists look at those of thousands of runs.
+func readOnly(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
 
 // treesOfRun are those that a run of the API has, in this order.
 func treesOfRun() []string { return []string{treeConfig, treeSummary, treeAbout} }
@@ -38,11 +28,11 @@ func foundOf(run *catalog.Run, names, texts []string) *foundRun {
 	for i, name := range names {
 		switch name {
 		case treeConfig:
-			found.config.text = texts[i]
+			found.config = texts[i]
 		case treeSummary:
-			found.summary.text = texts[i]
+			found.summary = texts[i]
 		case treeAbout:
-			found.about.text = texts[i]
+			found.about = texts[i]
 		}
 	}
 	return found
@@ -122,7 +112,7 @@ func state(status model.RunStatus) string {
 
 // runFields are the fields of a run. What costs a read is read when it is asked for.
 func (r *Receiver) runFields(run *foundRun) graph.Object {
-	id, at, told := run.ID, place{run.Workspace, run.Project, run.Name}, readAbout(run.about.text)
+	id, at, told := run.ID, place{run.Workspace, run.Project, run.Name}, readAbout(run.about)
 	display := run.DisplayName
 	if display == "" {
 		display = run.Name
@@ -138,7 +128,7 @@ func (r *Receiver) runFields(run *foundRun) graph.Object {
 		"user":    graph.Object{"__typename": "User", "id": node("User", told.User), "name": told.User, "username": told.User, "email": ""},
 		"project": r.projectOf(at),
 		"wandbConfig": graph.Resolver(func(_ context.Context, args graph.Args) (graph.Field, error) {
-			return ownConfig(run.config.json(), args.Texts("keys")), nil
+			return ownConfig(readOnly(run.config), args.Texts("keys")), nil
 		}),
 		"sweep": nil, "github": nil, "jobProgram": optional(told.Program), "jobRepo": optional(told.Repo), "imported": r.importedFields(run, &told), "fileCount": nil, "files": nil,
 	}

@@ -81,7 +81,7 @@ func (d *DB) RunsWithTrees(ctx context.Context, q catalog.TreeQuery) iter.Seq2[c
 		if q.IDs != nil && len(q.IDs) == 0 {
 			return
 		}
-		r := &treeReader{query: treeQuery(&q), TreeQuery: q}
+		r := &treeReader{query: treeQuery(&q), TreeQuery: q, space: make([]catalog.RunTrees, 0, treesPage)}
 		for more := true; more; {
 			var page []catalog.RunTrees
 			var err error
@@ -126,6 +126,7 @@ func treeQuery(q *catalog.TreeQuery) string {
 type treeReader struct {
 	catalog.TreeQuery
 	query string
+	space []catalog.RunTrees // of one page after the other
 }
 
 // treeRef is a text of a page that is still to be read.
@@ -183,7 +184,7 @@ func (r *treeReader) runs(ctx context.Context, d *DB, tx *sql.Tx) (page []catalo
 	}
 	defer rows.Close()
 	scan := r.scanner()
-	page = make([]catalog.RunTrees, 0, treesPage)
+	page = r.space[:0]
 	for bytes := 0; bytes < treesBytes && rows.Next(); {
 		run, refs, err := scan(rows)
 		if err != nil {
@@ -281,6 +282,7 @@ func (r *treeReader) scanner() func(rows *sql.Rows) (run catalog.RunTrees, refs 
 		into = append(into, &places[i].rowid, &places[i].version)
 	}
 	refs := make([]treeRef, 0, len(r.Names))
+	texts := make([]string, treesPage*len(places))
 	return func(rows *sql.Rows) (catalog.RunTrees, []treeRef, error) {
 		run = catalog.RunTrees{Run: catalog.Run{Workspace: r.Workspace, Project: r.Project}}
 		if err := rows.Scan(into...); err != nil {
@@ -289,7 +291,7 @@ func (r *treeReader) scanner() func(rows *sql.Rows) (run catalog.RunTrees, refs 
 		copy(run.ID[:], id)
 		copy(run.Parent[:], parent)
 		run.Place.CreatedNs = run.CreatedNs
-		run.Texts, refs = make([]string, len(places)), refs[:0]
+		run.Texts, texts, refs = texts[:len(places):len(places)], texts[len(places):], refs[:0]
 		for i := range places {
 			if places[i].rowid.Valid {
 				refs = append(refs, treeRef{rowid: places[i].rowid.Int64, version: places[i].version.Int64, into: &run.Texts[i]})

@@ -200,8 +200,10 @@ func treeOf(field string) string {
 }
 
 // each gives the runs of a selection, by age, with the trees that the selection looks into.
+// A run is given until do returns.
 func (r *Receiver) each(ctx context.Context, s *selection, do func(run *foundRun) error) error {
 	q := catalog.TreeQuery{Workspace: s.at.entity, Project: s.at.project, Names: s.trees(), Brief: !s.uses("notes") && !s.uses("tags")}
+	found := new(foundRun) // one for all: most are looked at and left
 	for run, err := range r.query.RunsWithTrees(ctx, q) {
 		if err != nil {
 			return err
@@ -209,7 +211,7 @@ func (r *Receiver) each(ctx context.Context, s *selection, do func(run *foundRun
 		if err := ctx.Err(); err != nil { // a filter may take its time with each run
 			return err
 		}
-		found := foundOf(&run.Run, q.Names, run.Texts)
+		*found = *foundOf(&run.Run, q.Names, run.Texts)
 		is, err := s.filter.Match(record{found})
 		if err != nil {
 			return err

@@ -9,18 +9,18 @@ import (
 
 // Match says whether a run fits. It fails where a regular expression would have to
 // run over a text that is too large for it.
-func (f *Filter) Match(r Record) (bool, error) { return f.root.match(r) }
+func (f *Filter) Match(r Record) (bool, error) { return f.root.match(r, make([][]byte, 0, 4)) }
 
 // All is true of a filter that holds for every run.
 func (f *Filter) All() bool { return f.root.act == every && len(f.root.kids) == 0 }
 
-func (n *node) match(r Record) (bool, error) {
+// match looks at the values of one path after the other, in the same space.
+func (n *node) match(r Record, space [][]byte) (bool, error) {
 	if n.act == field {
-		var few [4][]byte
-		return n.test.holds(&n.path, n.path.values(r, few[:0]))
+		return n.test.holds(&n.path, n.path.values(r, space[:0]))
 	}
 	for _, kid := range n.kids {
-		ok, err := kid.match(r)
+		ok, err := kid.match(r, space)
 		if err != nil {
 			return false, err
 		}

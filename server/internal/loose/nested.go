@@ -7,7 +7,11 @@ import (
 
 // pastNested skips an array or object by counting brackets outside of strings, 64
 // bytes at a time: a jump from mark to mark would be mispredicted at each of them.
+// It looks first for {"value":x}, of which configurations of W&B are made.
 func pastNested(b []byte, i int) int {
+	if end := pastSingle(b, i); end > 0 {
+		return end
+	}
 	var quoted, escaped uint64 // carried into the next block: all bits, or the first
 	depth := 0
 	for ; i+64 <= len(b); i += 64 {
@@ -26,6 +30,20 @@ func pastNested(b []byte, i int) int {
 		}
 	}
 	return pastRest(b, i, depth, quoted != 0, escaped != 0)
+}
+
+// pastSingle skips an object of one member, without white space, that is not nested; 0 for another value.
+func pastSingle(b []byte, i int) int {
+	if i+1 >= len(b) || b[i] != '{' || b[i+1] != '"' {
+		return 0
+	}
+	if i = pastText(b, i+1); i+1 >= len(b) || b[i] != ':' || b[i+1] == '{' || b[i+1] == '[' {
+		return 0
+	}
+	if i = pastValue(b, i+1); i >= len(b) || b[i] != '}' {
+		return 0
+	}
+	return i + 1
 }
 
 // step is what a mark adds to the depth. Infinity has a y, which marks takes for a bracket.

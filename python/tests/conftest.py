@@ -77,12 +77,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def served(tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    """A real server, which runs that the test opens go to; skipped without the binary."""
+def served(
+    tmp_path: Path, spool: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> Iterator[Served]:
+    """A real server, which runs that the test opens go to; skipped without the binary.
+
+    It asks for keys where the test's module has KEYS = True.
+    """
     from . import rig
 
     if rig.BINARY is None:
         pytest.skip(rig.NO_BINARY)
-    found = rig.Served(tmp_path / "data", spool)
+    found = rig.Served(tmp_path / "data", spool, keys=getattr(request.module, "KEYS", False))
     monkeypatch.setenv("KYMOGRAM_SERVER", found.address)
     yield from found.run()

@@ -22,19 +22,21 @@ NO_BINARY = "the kymogram binary is not built: make build, or set KYMOGRAM_BINAR
 class Served:
     """A real server, and how points come to it and back."""
 
-    def __init__(self, folder: Path, spool: Path) -> None:
-        self.folder, self.spool = folder, spool
+    def __init__(self, folder: Path, spool: Path, *, keys: bool = False) -> None:
+        self.folder, self.spool, self.keys = folder, spool, keys
         self.address = f"http://127.0.0.1:{closed_port()}"
         self.client = query.Client(self.address)
 
     def run(self) -> Iterator[Served]:
         """Start the server, and stop it at the end."""
-        command = [str(BINARY), "serve", "--data", str(self.folder), "--no-auth"]
+        command = [str(BINARY), "serve", "--data", str(self.folder)]
         command += ["--http", self.address.removeprefix("http://")]
+        command += [] if self.keys else ["--no-auth"]
         with (self.folder.parent / "server.log").open("w") as log:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
         assert process.stdout is not None
         assert process.stdout.readline().startswith("ready ")
+        self.client = query.Client(self.address)  # with the key that the server has made
         yield self
         process.kill()
         process.wait()

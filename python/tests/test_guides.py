@@ -1,18 +1,27 @@
-"""Every snippet of the READMEs, docs/python.md and the guides runs against a real server.
+"""Every snippet of the READMEs and the guides runs against a real server that asks for keys, twice.
 
-The snippets of a page are one program, in order (those in Go are test/e2e's). A
-python block prints what its `print(…)  # …` comments say. A block that needs a
-framework (```python needs=torch) is a program of its own behind the first
-block's imports; it is skipped where the framework is missing (make
-test-frameworks has all). needs=make stands before what built all this,
-needs=account before what needs another service.
+The Python and shell of a page are one program, in order. A python block prints
+what its `print(…)  # …` comments say. `needs=` in a fence keeps a block from it:
+
+- `needs=torch`: a framework. The block is a program of its own behind the first
+  block's imports; it is skipped where the framework is missing (make
+  test-frameworks has all).
+- `needs=make`: what stands before what built all this.
+- `needs=account`: an account at another service.
+- `needs=host`: what starts a service, or wants root or a name in DNS.
+- `needs=chain`: a network of Bittensor. Its calls are those of test_chain.py.
+- `needs=mcp`: the client of the transcript, which test/e2e/mcp_test.go runs.
+
+SCENES are blocks that another test runs, since they want more than a server.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -26,23 +35,58 @@ from .conftest import REPOSITORY, closed_port
 from .rig import Served
 from .test_agent import stop_agent  # noqa: F401 - the agent ends with its test
 
-PAGES = {"README": REPOSITORY / "README.md", "python": REPOSITORY / "docs" / "python.md"}
-PAGES["package"] = REPOSITORY / "python" / "README.md"
-PAGES["telemetry"] = REPOSITORY / "docs" / "telemetry.md"
-PAGES["console"] = REPOSITORY / "docs" / "console.md"
-PAGES |= {page.stem: page for page in sorted((REPOSITORY / "docs" / "guides").glob("*.md"))}
-del PAGES["templar-queries"]  # its queries are asked by TestTemplarsFluxAndOurInfluxQL
-NAMES = list(PAGES)
-BLOCK = re.compile(r"^```(python|sh)(?: needs=(\S+))?\n(.*?)^```$", re.M | re.S)
+KEYS = True  # of the server
+DOCS = REPOSITORY / "docs"
+FILES = {"README": REPOSITORY / "README.md", "package": REPOSITORY / "python" / "README.md"}
+FILES |= {page.stem: page for page in sorted([*DOCS.glob("*.md"), *DOCS.glob("guides/*.md")])}
+NETSTATE, OF_GO = "test/netstate/docs_test.go", "test/e2e/docs_test.go"
+SCENES = {
+    ("README", "go"): OF_GO,
+    ("go", "go"): OF_GO,
+    ("metrics", "go"): OF_GO,
+    ("telemetry", "go"): OF_GO,
+    ("netstate", "go"): NETSTATE,
+    ("netstate", "python"): "python/tests/test_netstate.py",
+    ("network", "sh"): "server/cmd/kymogram/statedocs_test.go",
+    ("state", "sh"): "server/cmd/kymogram/statedocs_test.go",
+    ("opentelemetry", "sh"): "test/e2e/otlp_test.go",
+    ("opentelemetry", "python"): "test/e2e/otlp_test.go",
+    ("wandb", "sh"): "test/wandb/sdk_test.go",
+    ("templar-queries", "sql"): "server/cmd/kymogram/influxflux_test.go",
+}
+LIBRARIES = {"influx": ["influxdb_client", "influxdb"], "endpoint": ["starlette"]}
+FENCE = re.compile(r"^```(python|sh|go|yaml|sql)(?: needs=(\S+))?\n(.*?)^```$", re.M | re.S)
+MARKS = {"make", "account", "host", "chain", "mcp"}
 EXPECTED = re.compile(r"^print\(.*\)  +# (.*)$", re.M)
 CONSOLE = re.compile(r"\[[\d.]+\]\[my_app\]: \S+=\S+")  # what ConsoleMetricHandler prints
 
 
 def blocks(name: str) -> Iterator[tuple[str, list[str], str]]:
     """Language, frameworks, code."""
-    for language, needs, code in BLOCK.findall(PAGES[name].read_text()):
-        if needs not in ("make", "account"):  # the latter: an account at another service
+    for language, needs, code in FENCE.findall(FILES[name].read_text()):
+        here = language in ("python", "sh") and (name, language) not in SCENES
+        if here and needs not in MARKS:
             yield language, needs.split(",") if needs else [], code
+
+
+NAMES = [name for name in FILES if any(not needs for _, needs, _ in blocks(name))]
+
+
+def test_every_block_has_a_test() -> None:
+    """A block in a language that runs is run here, or by a test that names its page."""
+    assert len(NAMES) > 25
+    for name, page in FILES.items():
+        text = page.read_text()
+        fences = re.findall(r"^```(?:python|sh|go|yaml|sql)\b.*\n", text, re.M)
+        assert len(fences) == len(FENCE.findall(text)), f"{page.name}: a fence that is none"
+        for language, needs, code in FENCE.findall(text):
+            scene = SCENES.get((name, language))
+            if needs or (scene is None and language in ("sh", "python", "yaml")):
+                continue
+            assert scene is not None, f"no test runs the {language} of {page.name}: {code}"
+            assert page.name in (REPOSITORY / scene).read_text(), (
+                f"{scene} does not read {page.name}"
+            )
 
 
 def environment(served: Served, more: dict[str, str]) -> dict[str, str]:
@@ -51,6 +95,7 @@ def environment(served: Served, more: dict[str, str]) -> dict[str, str]:
     places = (str(served.folder.parent / "bin"), str(Path(sys.executable).parent))
     path = os.pathsep.join((*places, os.environ["PATH"]))
     own = {"PYTHONPATH": str(here.parent / "src"), "KYMOGRAM_BINARY": str(rig.BINARY)}
+    own["KEY"] = (served.folder / "admin.key").read_text().strip()
     return {**os.environ, **own, "PATH": path, "KERAS_BACKEND": "torch", **more}
 
 
@@ -91,30 +136,56 @@ def prepare(served: Served, name: str) -> None:
         (served.folder.parent / "runs").symlink_to(fixtures / "tensorboard")
     if name == "metrics":
         (served.folder.parent / "train.py").write_text("print('trained')")
+    there = {
+        "prometheus": "team/llm/a",
+        "terminal": "default/first/hello",
+        "dashboards": "team/digits/a",
+    }
+    if name in there:
+        workspace, project, run = there[name].split("/")
+        table = served.folder.parent / "table.csv"
+        table.write_text("step,loss\n0,1.5\n1,0.5\n")
+        into = ("--workspace", workspace, "--project", project, "--run", run)
+        served.cli("import", "csv", str(table), *into)
+
+
+def names(served: Served, name: str) -> dict[str, str]:
+    """What a reader writes in the place of what the page says."""
+    found = {"http://127.0.0.1:7070": served.address, "127.0.0.1:7070": served.address[7:]}
+    found['"127.0.0.1", 7070'] = f'"127.0.0.1", {served.address.rpartition(":")[2]}'
+    found["port=9464"] = f"port={closed_port()}"
+    if name == "server":
+        made = served.cli("key", "create", "--name", "spare", "--scope", "read", "--json")
+        found["revoke ID"] = f"revoke {json.loads(made)['id']}"
+    return found
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_snippets(served: Served, name: str) -> None:
+    missing = [one for one in LIBRARIES.get(name, []) if importlib.util.find_spec(one) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)} not installed: make prepare")
     prepare(served, name)
-    program = ""
-    ran = 0
-    for language, needs, code in blocks(name):
-        if needs:
-            continue
-        ran += 1
-        code = code.replace("http://127.0.0.1:7070", served.address)
-        if language == "python":
-            program += code
-            continue
-        if program:  # what stands before a command has to be there
-            said(served, program)
-            program = ""
-        execute(served, ["bash", "-euo", "pipefail", "-c", code])
-    said(served, program)
-    assert ran >= 1
+    for _ in range(2):  # a reader does it again, with the same outcome
+        replaced = names(served, name)
+        program = ""
+        for language, needs, code in blocks(name):
+            if needs:
+                continue
+            for old, new in replaced.items():
+                code = code.replace(old, new)
+            if language == "python":
+                program += code
+                continue
+            if program:  # what stands before a command has to be there
+                said(served, program)
+                program = ""
+            execute(served, ["bash", "-euo", "pipefail", "-c", code])
+        said(served, program)
     if served.spool.exists():  # a page of imports logs nothing by itself
         served.sync()
-    assert any(True for _ in served.client.projects())
+    if name not in ("doctor", "server", "endpoint"):
+        assert any(True for _ in served.client.projects())
 
 
 def said(served: Served, program: str, **more: str) -> None:
@@ -122,17 +193,42 @@ def said(served: Served, program: str, **more: str) -> None:
     assert [line for line in found if not CONSOLE.fullmatch(line)] == EXPECTED.findall(program)
 
 
-@pytest.mark.parametrize("name", ["README", "package", "python", "distributed"])
-def test_the_same_without_a_server(served: Served, name: str) -> None:
-    """A reader who has not started one yet gets the same run, a little later."""
+@pytest.mark.parametrize(
+    ("name", "runs"),
+    [("README", 1), ("package", 1), ("python", 1), ("distributed", 1), ("start", 1), ("mcp", 2)],
+)
+def test_the_same_without_a_server(served: Served, name: str, runs: int) -> None:
+    """A reader who has not started one yet gets the same runs, a little later."""
     away = f"http://127.0.0.1:{closed_port()}"
     plain = [code for language, needs, code in blocks(name) if language == "python" and not needs]
-    program = "".join(plain)
-    elsewhere = program.replace("http://127.0.0.1:7070", away)
+    elsewhere = "".join(plain).replace("http://127.0.0.1:7070", away)
     said(served, elsewhere, KYMOGRAM_SERVER=away)
     assert list(served.client.projects()) == []
     served.cli("sync", "--spool", str(served.spool), "--server", served.address)
-    assert [one["runs"] for one in served.client.projects()] == [1]
+    assert [one["runs"] for one in served.client.projects()] == [runs]
+
+
+YAML = [
+    (name, code)
+    for name, page in FILES.items()
+    for language, needs, code in FENCE.findall(page.read_text())
+    if language == "yaml" and not needs
+]
+
+
+@pytest.mark.parametrize(("name", "code"), YAML)
+def test_settings(served: Served, tmp_path: Path, name: str, code: str) -> None:
+    """The program that reads a YAML block finds nothing wrong."""
+    for secret in ("cert.pem", "key.pem", "kymogram.key"):
+        (tmp_path / secret).write_text("secret")
+    code = re.sub(r"(?:/etc/\w+/)?((?:kymogram|cert|key)\.(?:pem|key))", rf"{tmp_path}/\1", code)
+    (tmp_path / "page.yaml").write_text(code)
+    if "scrape_configs" not in code and "remote_write" not in code:
+        served.cli("config", "check", "--config", str(tmp_path / "page.yaml"))
+        return
+    if shutil.which("promtool") is None:
+        pytest.skip("promtool is not installed: make prepare")
+    execute(served, ["promtool", "check", "config", str(tmp_path / "page.yaml")])
 
 
 def groups(name: str) -> Iterator[list[tuple[str, list[str], str]]]:
@@ -142,7 +238,7 @@ def groups(name: str) -> Iterator[list[tuple[str, list[str], str]]]:
         yield list(found)
 
 
-FRAMEWORKS = [(name, group) for name in NAMES for group in groups(name)]
+FRAMEWORKS = [(name, group) for name in FILES for group in groups(name)]
 
 
 @pytest.mark.parametrize(("name", "group"), FRAMEWORKS)

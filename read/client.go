@@ -56,9 +56,9 @@ func Dial(server, key string) (*Client, error) {
 
 // storedKey looks a server up in credentials.json.
 func storedKey(server string) (string, error) {
-	folder, err := os.UserConfigDir()
-	if err != nil {
-		return "", nil //nolint:nilerr // nowhere to look is no key
+	folder := remote.ConfigFolder(os.Getenv)
+	if folder == "" {
+		return "", nil
 	}
 	return remote.StoredKey(folder, server)
 }

@@ -236,7 +236,7 @@ func TestWhereServerAndKeyComeFrom(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := read.Dial("", ""); err == nil || !strings.Contains(err.Error(), "damaged") {
+	if _, err := read.Dial("", ""); err == nil || !strings.Contains(err.Error(), "is not a JSON object of address to key") {
 		t.Errorf("a damaged file: %v", err)
 	}
 	if _, err := read.Dial("ftp://x", "k"); err == nil {

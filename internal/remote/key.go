@@ -26,7 +26,7 @@ func StoredKey(config string, spellings ...string) (string, error) {
 	}
 	var keys map[string]string
 	if err := json.Unmarshal(data, &keys); err != nil {
-		return "", model.Errorf(model.CodeInvalid, "%s is damaged: %v", path, err).WithHint("repair or delete it, or give a key")
+		return "", model.Errorf(model.CodeInvalid, "%s is not a JSON object of address to key", path).WithHint("correct or remove the file, or give a key")
 	}
 	for _, address := range spellings {
 		if key := keys[address]; key != "" {
@@ -36,19 +36,28 @@ func StoredKey(config string, spellings ...string) (string, error) {
 	return "", nil
 }
 
+// ConfigFolder is the folder of the user's configuration, "" without one. The XDG specification
+// ignores a relative path.
+func ConfigFolder(env func(string) string) string {
+	if folder := env("XDG_CONFIG_HOME"); filepath.IsAbs(folder) {
+		return folder
+	}
+	if env("HOME") == "" {
+		return ""
+	}
+	return filepath.Join(env("HOME"), ".config")
+}
+
 // UserKey looks an address up in credentials.json of a user at a terminal, however it is
 // spelled.
 func UserKey(env func(string) string, base *url.URL) (string, error) {
-	folder := env("XDG_CONFIG_HOME")
+	folder := ConfigFolder(env)
 	if folder == "" {
-		if env("HOME") == "" {
-			return "", nil
-		}
-		folder = filepath.Join(env("HOME"), ".config")
+		return "", nil
 	}
 	key, err := StoredKey(folder, Spellings(base)...)
 	if damaged := (*model.Error)(nil); errors.As(err, &damaged) {
-		return "", damaged.WithHint(`it holds {"http://127.0.0.1:7070": "KEY"}; repair or delete it, or give --key`)
+		return "", damaged.WithHint(`it holds {"http://127.0.0.1:7070": "KEY"}; correct or remove the file, or give --key`)
 	}
 	return key, err
 }

@@ -29,7 +29,7 @@ func ReadKeys(path string) (Keys, error) {
 	}
 	defer f.Close()
 	if err := json.NewDecoder(f).Decode(&keys); err != nil {
-		return Keys{}, fmt.Errorf("read credentials %s: %w", path, err)
+		return Keys{}, fmt.Errorf("%s is not a JSON object of address to key; correct or remove the file: %w", path, err)
 	}
 	return keys, nil
 }
@@ -78,7 +78,7 @@ func waitLock(path string, limit time.Duration) (*Lock, error) {
 // UserKeys reads credentials.json of the user's configuration.
 func UserKeys(env func(string) string) (Keys, error) {
 	dir := env("XDG_CONFIG_HOME")
-	if dir == "" {
+	if !filepath.IsAbs(dir) { // the XDG specification ignores relative paths
 		dir = filepath.Join(env("HOME"), ".config")
 	}
 	return ReadKeys(filepath.Join(dir, "kymogram", "credentials.json"))

@@ -79,7 +79,7 @@ func (d *Diagnosis) checkKey(ctx context.Context, server *uplink.Server, info up
 		d.add("key", "accepted for other things than reading", nil)
 	case key == "":
 		d.add("key", "", model.Errorf(model.CodeUnauthenticated, "there is no key for this server").
-			WithHint("set KYMOGRAM_API_KEY; on the server `kymogram key create` makes one"))
+			WithHint("sign in with `kymogram login ADDRESS`, or set KYMOGRAM_API_KEY"))
 	default:
 		d.add("key", "", err)
 	}

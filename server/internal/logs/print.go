@@ -41,11 +41,13 @@ func Print(ctx context.Context, o *Options) error {
 	out := &printer{o.Out, o.JSON, o.Times}
 	f := newFollower(src, out, o.Err)
 	var last []Line
+	found := 0
 	for line, err := range o.all(ctx, src, list) {
 		if err != nil {
 			return err
 		}
 		f.note(&line)
+		found++
 		if o.Tail < 0 {
 			err = out.print(&line)
 		} else if last = append(last, line); len(last) > 2*o.Tail {
@@ -61,7 +63,10 @@ func Print(ctx context.Context, o *Options) error {
 		}
 	}
 	if !o.Follow {
-		if len(list) == 0 {
+		switch {
+		case found == 0 && (o.Stream != "" || o.Since > 0):
+			fmt.Fprintln(o.Err, "No line of the run is of this stream and time.")
+		case len(list) == 0:
 			fmt.Fprintln(o.Err, "The run has no lines. A Python program keeps them with kymogram.init(capture_console=True).")
 		}
 		return nil

@@ -103,7 +103,9 @@ def api_key(given: object, address: str) -> str | None:
     """The key: the argument, the environment, then the user's file by address."""
     key = given or os.environ.get("KYMOGRAM_API_KEY") or os.environ.get("METRANA_API_KEY")
     if key is None or key == "":
-        home = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+        home = os.environ.get("XDG_CONFIG_HOME", "")
+        if not os.path.isabs(home):  # the XDG specification ignores relative paths
+            home = os.path.expanduser("~/.config")
         found = folders.read_json(os.path.join(home, "kymogram", "credentials.json"))
         key = next((found[name] for name in _spellings(address) if found.get(name)), None)
     if key is None or key == "":

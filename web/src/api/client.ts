@@ -226,10 +226,12 @@ export interface SeriesQuery {
   limit?: number;
   cursor?: string;
   preview?: number;
+  /** 1 without a word. */
+  include_inherited?: 0 | 1;
 }
 
 export async function series(id: string, query: SeriesQuery, abort?: AbortSignal): Promise<Page<Series>> {
-  const path = withQuery(`/runs/${encodeURIComponent(id)}/series`, { ...query, include_inherited: 1 });
+  const path = withQuery(`/runs/${encodeURIComponent(id)}/series`, { include_inherited: 1, ...query });
   return seriesPage(await request(path, { signal: abort }));
 }
 

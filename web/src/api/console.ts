@@ -1,12 +1,12 @@
 import { series } from "./client.ts";
-import { points } from "./media.ts";
+import { pointsPage } from "./media.ts";
 import type { Num, Series } from "./types.ts";
 
 /** A line that a program printed; step is its number in its stream. */
 export interface Line {
   stream: string;
   step: number;
-  timeNs: number;
+  timeNs: bigint; // a number holds it to 256 ns, and lines printed together are 1 ns apart
   text: string;
 }
 
@@ -24,8 +24,16 @@ const consoleMetric = "console";
 
 /** The streams of a run's console, none when nothing was kept. */
 export async function streams(run: string, abort?: AbortSignal): Promise<Stream[]> {
-  const page = await series(run, { q: [`^${consoleMetric}$`], limit: 100 }, abort);
-  return page.items
+  const found: Series[] = [];
+  let cursor = "";
+  do {
+    // A fork's lines are its own: numbers of its parent's mean nothing among them.
+    const query = { q: [`^${consoleMetric}$`], limit: 500, cursor, include_inherited: 0 as const };
+    const page = await series(run, query, abort);
+    found.push(...page.items);
+    cursor = page.next;
+  } while (cursor);
+  return found
     .filter((s) => s.metric === consoleMetric && s.kind === "text")
     .map((s) => ({
       name: [s.labels.stream, s.labels.process].filter(Boolean).join(" ") || "output",
@@ -44,12 +52,17 @@ export async function lines(
   abort?: AbortSignal,
 ): Promise<Line[]> {
   type Columns = { step: Num[]; time_ns: Num[]; value: string[] };
-  const range = { from: String(from), to: String(to), limit: String(limit) };
-  const columns = await points<Columns>(run, stream.series, range, abort);
-  return columns.value.map((text, i) => ({
-    stream: stream.name,
-    step: Number(columns.step[i]),
-    timeNs: Number(columns.time_ns[i]),
-    text,
-  }));
+  const out: Line[] = [];
+  let cursor = "";
+  do {
+    // The server ends a page earlier when its memory is short.
+    const limited = { from: String(from), to: String(to), limit: String(limit - out.length) };
+    const more = { ...limited, int64: "string", ...(cursor && { cursor }) };
+    const page = await pointsPage<Columns>(run, stream.series, more, abort);
+    const { step, time_ns, value } = page.columns;
+    for (const [i, text] of value.entries())
+      out.push({ stream: stream.name, step: Number(step[i]), timeNs: BigInt(time_ns[i]!), text });
+    cursor = page.next ?? "";
+  } while (cursor && out.length < limit);
+  return out;
 }

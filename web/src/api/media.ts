@@ -57,16 +57,20 @@ export interface DocumentPoint<T> {
 }
 
 /** Points of a series as they were logged, by column. */
-export async function points<T>(
+export async function points<T>(...args: Parameters<typeof pointsPage>): Promise<T> {
+  return (await pointsPage<T>(...args)).columns;
+}
+
+/** The same, and where the page after it begins. */
+export async function pointsPage<T>(
   run: string,
   { metric, scale, labels }: Series,
   more: Record<string, string>,
   abort?: AbortSignal,
-): Promise<T> {
+): Promise<{ columns: T; next?: string | null }> {
   const params = new URLSearchParams({ metric, scale, ...more });
   for (const [name, value] of Object.entries(labels)) params.set(`label.${name}`, value);
-  const path = `/runs/${encodeURIComponent(run)}/points?${params}`;
-  return (await request<{ columns: T }>(path, { signal: abort })).columns;
+  return request(`/runs/${encodeURIComponent(run)}/points?${params}`, { signal: abort });
 }
 
 /** The points of a series from a step on, at most `limit`; with inherited those of a fork's ancestors among them. */

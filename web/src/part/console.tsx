@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef } from "preact/hooks";
 import "../style/console.css";
 import type { Line } from "../api/console.ts";
 import { count, dateTime } from "../chart/number.ts";
-import { Console, mostLines, placesOf, sourceOf, visible } from "../state/console.ts";
+import { Console, isSame, mostLines, placesOf, sourceOf, visible } from "../state/console.ts";
 import { bind } from "../state/keys.ts";
 import { param, setParams } from "../state/route.ts";
 import { Message } from "./message.tsx";
@@ -11,6 +11,7 @@ import { Message } from "./message.tsx";
 const rowPx = 18;
 const spare = 20; // rows drawn above and below those in view
 const nearTop = 40 * rowPx;
+const mostDrawn = 10_000; // characters of a line: a browser stands still over a million, or as many marks
 
 export interface ConsoleProps {
   run: string;
@@ -102,7 +103,8 @@ function useFind(held: Console, lines: Line[]): Finding {
   useEffect(() => {
     front.value = null;
   }, [word]);
-  const at = front.value ? found.findIndex((i) => lines[i] === front.value) : -1;
+  const inFront = front.value;
+  const at = inFront ? found.findIndex((i) => isSame(lines[i]!, inFront)) : -1;
   const next = (by: number) => {
     if (found.length === 0) return;
     // The first step is to the newest: there the reader is.
@@ -192,8 +194,9 @@ function Rows({ held, lines, find }: RowsProps) {
     const el = host.current!;
     if (follows.value) el.scrollTop = el.scrollHeight;
     else if (anchor.current) {
-      const i = lines.indexOf(anchor.current.line);
-      if (i >= 0) el.scrollTop = i * rowPx + anchor.current.px;
+      const { line, px } = anchor.current;
+      const i = lines.findIndex((l) => isSame(l, line));
+      if (i >= 0) el.scrollTop = i * rowPx + px;
     }
     top.value = el.scrollTop;
   }, [lines]);
@@ -269,11 +272,13 @@ interface RowProps {
 }
 
 function Row({ line, place, isFront, word }: RowProps) {
+  const more = line.text.length - mostDrawn;
   return (
     <div class={`console-row ${isFront ? "front" : ""}`} style={{ top: `${place * rowPx}px` }}>
-      {param("times") === "1" && <span class="muted">{dateTime(line.timeNs, true)}</span>}
+      {param("times") === "1" && <span class="muted">{dateTime(Number(line.timeNs), true)}</span>}
       {line.stream !== "output" && line.stream !== "stdout" && <span class="stream">{line.stream}</span>}
-      <Marked text={visible(line.text)} word={word} />
+      <Marked text={visible(line.text.slice(0, mostDrawn))} word={word} />
+      {more > 0 && <span class="muted">… {count(more)} more characters: save as text</span>}
     </div>
   );
 }

@@ -36,10 +36,14 @@ export class Console {
   readonly #source: Source;
   readonly #held = new Map<string, Held>();
   readonly #abort = new AbortController();
+  readonly #page: number;
+  readonly #most: number;
   #work: Promise<unknown> = Promise.resolve();
 
-  constructor(source: Source) {
+  constructor(source: Source, page = pageLines, most = mostLines) {
     this.#source = source;
+    this.#page = page;
+    this.#most = most;
   }
 
   close(): void {
@@ -57,7 +61,7 @@ export class Console {
   isFull(): boolean {
     let n = 0;
     for (const held of this.#held.values()) n += held.lines.length;
-    return n >= mostLines;
+    return n >= this.#most;
   }
 
   /** Reads what is new, and lines that were replaced. */
@@ -74,10 +78,16 @@ export class Console {
     return this.#inTurn(async () => {
       // The stream whose lines begin last keeps those of the others from being complete.
       const open = [...this.#held.values()].filter((h) => h.from > 0);
-      const held = open.sort((a, b) => beginOf(b) - beginOf(a))[0];
+      const last = merged(open.map((h) => h.lines)).findLast((l) => open.some((h) => h.lines[0] === l));
+      const held = open.find((h) => h.lines.length === 0) ?? open.find((h) => h.lines[0] === last);
       if (!held || this.isFull()) return;
-      const from = Math.max(0, held.from - pageLines);
-      const got = await this.#source.lines(held.stream, [from, held.from - 1], pageLines, this.#abort.signal);
+      const from = Math.max(0, held.from - this.#page);
+      const got = await this.#source.lines(
+        held.stream,
+        [from, held.from - 1],
+        this.#page,
+        this.#abort.signal,
+      );
       held.from = from;
       held.lines = [...got, ...held.lines];
     });
@@ -86,19 +96,21 @@ export class Console {
   async #update(stream: Stream): Promise<void> {
     const held = this.#held.get(stream.name);
     if (held?.stream.version === stream.version) return;
-    const next = held?.lines.at(-1);
-    let from = next
-      ? Math.max(held!.from, next.step + 1 - replaceable)
-      : Math.max(0, stream.last + 1 - pageLines);
-    const into: Held = held ?? { stream, from, lines: [] };
+    const newest = held?.lines.at(-1);
+    // Where more came than a tab holds, it begins anew.
+    const goesOn = held && newest && stream.last - newest.step < this.#most;
+    let from = goesOn
+      ? Math.max(held.from, newest.step + 1 - replaceable)
+      : Math.max(0, stream.last + 1 - this.#page);
+    const into: Held = goesOn
+      ? { stream, from: held.from, lines: held.lines.filter((l) => l.step < from) }
+      : { stream, from, lines: [] };
     while (from <= stream.last) {
-      const got = await this.#source.lines(stream, [from, stream.last], pageLines, this.#abort.signal);
-      const kept = into.lines.filter((l) => l.step < from);
-      into.lines = [...kept, ...got];
-      if (got.length < pageLines) break;
+      const got = await this.#source.lines(stream, [from, stream.last], this.#page, this.#abort.signal);
+      into.lines.push(...got);
+      if (got.length < this.#page) break;
       from = got.at(-1)!.step + 1;
     }
-    into.stream = stream;
     this.#held.set(stream.name, into);
   }
 
@@ -118,30 +130,46 @@ export class Console {
   }
 
   #merge(): void {
-    const all = [...this.#held.values()];
+    const held = [...this.#held.values()];
+    const all = merged(held.map((h) => h.lines));
     // Before the first held line of a stream that goes on before it, lines are missing.
-    const from = Math.max(...all.filter((h) => h.from > 0).map(beginOf), Number.NEGATIVE_INFINITY);
-    this.shown.value = merged(all.map((h) => h.lines)).filter((l) => l.timeNs >= from);
-  }
-}
-
-const beginOf = (held: Held): number => held.lines[0]?.timeNs ?? Number.POSITIVE_INFINITY;
-
-/** The lines of several streams by time; each stream keeps its own order. */
-export function merged(lists: Line[][]): Line[] {
-  const at = lists.map(() => 0);
-  const out: Line[] = [];
-  for (;;) {
-    let best = -1;
-    for (let i = 0; i < lists.length; i++) {
-      const line = lists[i]![at[i]!];
-      if (line && (best < 0 || line.timeNs < lists[best]![at[best]!]!.timeNs)) best = i;
+    const first = new Set(held.filter((h) => h.from > 0).map((h) => h.lines[0]));
+    const over = Math.max(0, all.length - this.#most);
+    this.shown.value = all.slice(
+      Math.max(
+        over,
+        all.findLastIndex((l) => first.has(l)),
+      ),
+    );
+    if (over === 0) return;
+    const kept = new Set(all.slice(over));
+    for (const h of held) {
+      h.lines = h.lines.filter((l) => kept.has(l));
+      h.from = Math.max(h.from, h.lines[0]?.step ?? h.stream.last + 1);
     }
-    if (best < 0) return out;
-    out.push(lists[best]![at[best]!]!);
-    at[best] = at[best]! + 1;
   }
 }
+
+/**
+ * The lines of several streams by time; each stream keeps its own order. A line that was replaced has the time of
+ * that, and its place before the line after it. So the order of lines is the same whatever is held before them.
+ */
+export function merged(lists: Line[][]): Line[] {
+  const placed = lists.flatMap((lines) => {
+    let at = lines.at(-1)?.timeNs ?? 0n;
+    return lines
+      .toReversed()
+      .map((line) => {
+        if (line.timeNs < at) at = line.timeNs;
+        return { line, at };
+      })
+      .reverse();
+  });
+  return placed.sort((a, b) => (a.at < b.at ? -1 : a.at > b.at ? 1 : 0)).map((p) => p.line);
+}
+
+/** Whether both are the same line, which may have been replaced since. */
+export const isSame = (a: Line, b: Line): boolean => a.step === b.step && a.stream === b.stream;
 
 // The joiner of emoji stays, and so does a tab.
 const hidden = /(?![\t\u200d])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;

@@ -20,23 +20,31 @@ const (
 // folders says; 0 when none does.
 func ReadTip(fs FS, dirs ...string) (tip uint64) {
 	for _, dir := range dirs {
-		tip = max(tip, readTip(fs, dir))
+		one, _ := readTip(fs, dir)
+		tip = max(tip, one)
 	}
 	return tip
 }
 
-func readTip(fs FS, dir string) uint64 {
+// DamagedTip says whether the folder has a tip that says nothing. That of a log without
+// records says 0, and one that was never written is empty.
+func DamagedTip(fs FS, dir string) bool {
+	_, damaged := readTip(fs, dir)
+	return damaged
+}
+
+func readTip(fs FS, dir string) (tip uint64, damaged bool) {
 	f, err := fs.Open(filepath.Join(dir, tipName), false)
 	if err != nil {
-		return 0
+		return 0, false
 	}
 	defer f.Close()
 	b := make([]byte, tipSize)
 	n, _ := f.ReadAt(b, 0) // what is short is damaged
 	if n < tipSize || crc32.Checksum(b[:8], castagnoli()) != binary.LittleEndian.Uint32(b[8:]) {
-		return 0
+		return 0, n > 0
 	}
-	return binary.LittleEndian.Uint64(b)
+	return binary.LittleEndian.Uint64(b), false
 }
 
 func (l *Log) openTips() {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -423,6 +425,21 @@ func TestCredentialsAreMerged(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantCode(t, "a damaged file", auth.SaveCredentials(path, "k", "http://127.0.0.1:1"), model.CodeInvalid)
+}
+
+// A server that still runs keeps its entry when its backup, which has the same key, is served
+// beside it.
+func TestCredentialsOfAServerBesideItsBackup(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "credentials.json")
+	running := httptest.NewServer(http.NotFoundHandler())
+	defer running.Close()
+	if err := errors.Join(auth.SaveCredentials(path, "k", running.URL), auth.SaveCredentials(path, "k", "http://127.0.0.1:2")); err != nil {
+		t.Fatal(err)
+	}
+	got, err := auth.Credentials(path)
+	if want := map[string]string{running.URL: "k", "http://127.0.0.1:2": "k"}; err != nil || cmp.Diff(want, got) != "" {
+		t.Fatal(got, err)
+	}
 }
 
 // The file that clients read is the one of docs/format/credentials.md, byte for byte.

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -76,8 +77,8 @@ func Addresses(page string) []string {
 }
 
 // SaveCredentials merges a key for some addresses into the file (0600). Loopback
-// addresses under which the same key was known before are dropped: the server
-// has moved to another port.
+// addresses under which the same key was known before are dropped, where nothing listens
+// any more: the server has moved to another port. It still runs there beside its backup.
 func SaveCredentials(path, secret string, addresses ...string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write credentials: %w", err)
@@ -92,7 +93,7 @@ func SaveCredentials(path, secret string, addresses ...string) error {
 		return err
 	}
 	for address, key := range keys {
-		if key == secret && isLoopback(address) {
+		if key == secret && isLoopback(address) && !listens(address) {
 			delete(keys, address)
 		}
 	}
@@ -125,6 +126,19 @@ func write(path string, keys map[string]string) error {
 		return fmt.Errorf("write credentials: %w", err)
 	}
 	return writeSecret(path, append(raw, '\n'))
+}
+
+// listens says whether a program takes connections at a loopback address.
+func listens(address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	c, err := net.DialTimeout("tcp", u.Host, 200*time.Millisecond) //nolint:noctx // on this machine, and bounded
+	if err == nil {
+		_ = c.Close()
+	}
+	return err == nil
 }
 
 func isLoopback(address string) bool {

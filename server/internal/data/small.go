@@ -120,7 +120,7 @@ func (f Folder) silent() (notes []string) {
 	}
 	tip, look := filepath.Join(f.Marks(), "TIP"), wal.Looking{}
 	// A server that took no write yet has an empty one.
-	if info, err := os.Stat(tip); err == nil && wal.ReadTip(look, f.Marks()) == 0 && (info.Size() > 0 || wal.ReadTip(look, filepath.Join(f.Store(), "wal")) > 0) {
+	if info, err := os.Stat(tip); err == nil && (wal.DamagedTip(look, f.Marks()) || info.Size() == 0 && wal.ReadTip(look, filepath.Join(f.Store(), "wal")) > 0) {
 		say(tip, "a log that is lost together with its own copy")
 	}
 	slices.Sort(notes)

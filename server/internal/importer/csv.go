@@ -73,7 +73,7 @@ func findTable(ctx context.Context, path string, size int64, opts Options, parse
 	for _, run := range s.order {
 		found = append(found, Found{Key: base + "#" + run, Name: CleanRunName(run), Also: name, Read: func(context.Context) (*Run, error) { return s.run(run), nil }})
 	}
-	if len(found) == 1 && !s.names && opts.CSV.Run == "" { // it may hold more when it has grown
+	if len(found) == 1 && !s.names && !s.each && opts.CSV.Run == "" { // it may hold more when it has grown
 		found[0].Name, found[0].Also = name, found[0].Name
 	}
 	return found, nil

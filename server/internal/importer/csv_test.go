@@ -216,6 +216,13 @@ config/lr = float64 0.2
 config/optimizer = string sgd
 import/status = string crashed`,
 		},
+		"a table of W&B with one run": {
+			"Name,State,Created,Runtime,loss\ncalm-sea,finished,2024-05-01T12:00:00.000Z,90,0.5\n",
+			CSVOptions{},
+			`calm-sea "calm-sea" 1714564800000000000 1714564890000000000
+loss|ML_STEP float64 [0] [1714564890000000000] [0.5]
+import/status = string finished`,
+		},
 		"the runs of MLflow": {
 			"run_id,experiment_id,status,artifact_uri,start_time,end_time,metrics.loss,params.lr,tags.team,tags.mlflow.runName\n" +
 				"f00,1,FINISHED,mlflow-artifacts:/1/f00,2023-11-14 22:13:20.123000+00:00,2023-11-14 22:13:40+00:00,0.5,0.1,vision,first\n" +

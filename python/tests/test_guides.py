@@ -1,10 +1,10 @@
-"""Every snippet of the READMEs and the guides runs against a real server that asks for keys, twice.
+"""Snippets of the READMEs and the guides run against a real server that asks for keys, twice.
 
 The Python and shell of a page are one program, in order. A python block prints
 what its `print(…)  # …` comments say. `needs=` in a fence keeps a block from it:
 
 - `needs=torch`: a framework. The block is a program of its own behind the first
-  block's imports; it is skipped where the framework is missing (make
+  block's imports, run once; it is skipped where the framework is missing (make
   test-frameworks has all).
 - `needs=make`: what stands before what built all this.
 - `needs=account`: an account at another service.

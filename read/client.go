@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/internal/remote"
 )
 
@@ -56,7 +57,7 @@ func Dial(server, key string) (*Client, error) {
 
 // storedKey looks a server up in credentials.json.
 func storedKey(server string) (string, error) {
-	folder := remote.ConfigFolder(os.Getenv)
+	folder := platform.ConfigFolder(os.Getenv)
 	if folder == "" {
 		return "", nil
 	}

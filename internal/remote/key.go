@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // StoredKey looks the spellings of an address up in credentials.json of the user's
@@ -36,22 +37,10 @@ func StoredKey(config string, spellings ...string) (string, error) {
 	return "", nil
 }
 
-// ConfigFolder is the folder of the user's configuration, "" without one. The XDG specification
-// ignores a relative path.
-func ConfigFolder(env func(string) string) string {
-	if folder := env("XDG_CONFIG_HOME"); filepath.IsAbs(folder) {
-		return folder
-	}
-	if env("HOME") == "" {
-		return ""
-	}
-	return filepath.Join(env("HOME"), ".config")
-}
-
 // UserKey looks an address up in credentials.json of a user at a terminal, however it is
 // spelled.
 func UserKey(env func(string) string, base *url.URL) (string, error) {
-	folder := ConfigFolder(env)
+	folder := platform.ConfigFolder(env)
 	if folder == "" {
 		return "", nil
 	}

@@ -77,11 +77,11 @@ func waitLock(path string, limit time.Duration) (*Lock, error) {
 
 // UserKeys reads credentials.json of the user's configuration.
 func UserKeys(env func(string) string) (Keys, error) {
-	dir := env("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) { // the XDG specification ignores relative paths
-		dir = filepath.Join(env("HOME"), ".config")
+	folder := platform.ConfigFolder(env)
+	if folder == "" {
+		return Keys{}, nil
 	}
-	return ReadKeys(filepath.Join(dir, "kymogram", "credentials.json"))
+	return ReadKeys(filepath.Join(folder, "kymogram", "credentials.json"))
 }
 
 // For is the key for a server; localhost and the loopback addresses are one host.

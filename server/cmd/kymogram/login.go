@@ -137,21 +137,21 @@ func login(ctx context.Context, io stdio, at string, request auth.Request) (in s
 		server.Key = secret
 		in, err = own(ctx, server)
 		if model.CodeOf(err) != model.CodeUnauthenticated {
-			return kept(io, in, path, secret, err)
+			return kept(ctx, io, in, path, secret, err)
 		}
 		server.Key = "" // perhaps the token of a link
 	}
 	doc, err := keys.Remote{Server: server}.Trade(ctx, secret, request)
 	secret, doc.Key = doc.Key, ""
-	return kept(io, signedIn{Server: address, Document: doc}, path, secret, err)
+	return kept(ctx, io, signedIn{Server: address, Document: doc}, path, secret, err)
 }
 
 // kept keeps the key of a server that took it.
-func kept(io stdio, in signedIn, path, secret string, err error) (signedIn, error) {
+func kept(ctx context.Context, io stdio, in signedIn, path, secret string, err error) (signedIn, error) {
 	if err != nil || in.ID == "" {
 		return in, err
 	}
-	if err := auth.SaveCredentials(path, secret, auth.Addresses(in.Server)...); err != nil {
+	if err := auth.SaveCredentials(ctx, path, secret, auth.Addresses(in.Server)...); err != nil {
 		return in, fmt.Errorf("%w; the key %s was made, so end it with: kymogram key revoke %s", err, in.ID, in.ID)
 	}
 	in.Path = path

@@ -403,7 +403,7 @@ func TestCredentialsAreMerged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "config", "kymogram", "credentials.json")
 	save := func(key string, addresses ...string) {
 		t.Helper()
-		if err := auth.SaveCredentials(path, key, addresses...); err != nil {
+		if err := auth.SaveCredentials(t.Context(), path, key, addresses...); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -424,16 +424,16 @@ func TestCredentialsAreMerged(t *testing.T) {
 	if err := os.WriteFile(path, []byte("["), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantCode(t, "a damaged file", auth.SaveCredentials(path, "k", "http://127.0.0.1:1"), model.CodeInvalid)
+	wantCode(t, "a damaged file", auth.SaveCredentials(t.Context(), path, "k", "http://127.0.0.1:1"), model.CodeInvalid)
 }
 
 // A server that still runs keeps its entry when its backup, which has the same key, is served
-// beside it.
-func TestCredentialsOfAServerBesideItsBackup(t *testing.T) {
+// at another port.
+func TestCredentialsOfAServerAndItsCopy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "credentials.json")
 	running := httptest.NewServer(http.NotFoundHandler())
 	defer running.Close()
-	if err := errors.Join(auth.SaveCredentials(path, "k", running.URL), auth.SaveCredentials(path, "k", "http://127.0.0.1:2")); err != nil {
+	if err := errors.Join(auth.SaveCredentials(t.Context(), path, "k", running.URL), auth.SaveCredentials(t.Context(), path, "k", "http://127.0.0.1:2")); err != nil {
 		t.Fatal(err)
 	}
 	got, err := auth.Credentials(path)
@@ -451,8 +451,8 @@ func TestCredentialsAreTheGoldenFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "kymogram", "credentials.json")
 	digits := "0123456789abcdef"
 	local, far := digits+digits+digits[:8], digits[8:]+digits+digits
-	if err := errors.Join(auth.SaveCredentials(path, far, "https://far.example"),
-		auth.SaveCredentials(path, local, "http://localhost:7070", "http://127.0.0.1:7070")); err != nil {
+	if err := errors.Join(auth.SaveCredentials(t.Context(), path, far, "https://far.example"),
+		auth.SaveCredentials(t.Context(), path, local, "http://localhost:7070", "http://127.0.0.1:7070")); err != nil {
 		t.Fatal(err)
 	}
 	got, err := os.ReadFile(path)
@@ -470,7 +470,7 @@ func TestCredentialsOfManyWriters(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 50 {
 		all.Go(func() {
-			if err := auth.SaveCredentials(path, "k", fmt.Sprintf("https://h%d.example", i)); err != nil {
+			if err := auth.SaveCredentials(t.Context(), path, "k", fmt.Sprintf("https://h%d.example", i)); err != nil {
 				t.Error(err)
 			}
 		})

@@ -14,20 +14,17 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 )
 
 // CredentialsPath is the file in which one user's clients find keys by address,
 // "" when neither XDG_CONFIG_HOME nor HOME is set.
 func CredentialsPath(env func(string) string) string {
-	dir := env("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(dir) { // the XDG specification ignores relative paths
-		home := env("HOME")
-		if home == "" {
-			return ""
-		}
-		dir = filepath.Join(home, ".config")
+	folder := platform.ConfigFolder(env)
+	if folder == "" {
+		return ""
 	}
-	return filepath.Join(dir, "kymogram", "credentials.json")
+	return filepath.Join(folder, "kymogram", "credentials.json")
 }
 
 // Credentials reads the keys by address; a missing file holds none.
@@ -60,7 +57,7 @@ func (k *Keyring) Share(ctx context.Context, dir, given, page string, env func(s
 		log.Warn("no folder for credentials: HOME and XDG_CONFIG_HOME are not set")
 		return nil
 	}
-	if err := SaveCredentials(path, secret, Addresses(page)...); err != nil {
+	if err := SaveCredentials(ctx, path, secret, Addresses(page)...); err != nil {
 		log.Warn("clients will not find the admin key by themselves", "err", err, "key", filepath.Join(dir, AdminKeyFile))
 	}
 	return nil
@@ -78,8 +75,8 @@ func Addresses(page string) []string {
 
 // SaveCredentials merges a key for some addresses into the file (0600). Loopback
 // addresses under which the same key was known before are dropped, where nothing listens
-// any more: the server has moved to another port. It still runs there beside its backup.
-func SaveCredentials(path, secret string, addresses ...string) error {
+// any more: the server has moved to another port. Where it still runs, this one is its copy.
+func SaveCredentials(ctx context.Context, path, secret string, addresses ...string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write credentials: %w", err)
 	}
@@ -93,7 +90,7 @@ func SaveCredentials(path, secret string, addresses ...string) error {
 		return err
 	}
 	for address, key := range keys {
-		if key == secret && isLoopback(address) && !listens(address) {
+		if key == secret && isLoopback(address) && !listens(ctx, address) {
 			delete(keys, address)
 		}
 	}
@@ -129,12 +126,12 @@ func write(path string, keys map[string]string) error {
 }
 
 // listens says whether a program takes connections at a loopback address.
-func listens(address string) bool {
+func listens(ctx context.Context, address string) bool {
 	u, err := url.Parse(address)
 	if err != nil {
 		return false
 	}
-	c, err := net.DialTimeout("tcp", u.Host, 200*time.Millisecond) //nolint:noctx // on this machine, and bounded
+	c, err := (&net.Dialer{Timeout: 200 * time.Millisecond}).DialContext(ctx, "tcp", u.Host)
 	if err == nil {
 		_ = c.Close()
 	}

@@ -64,7 +64,7 @@ func Print(ctx context.Context, o *Options) error {
 	}
 	if !o.Follow {
 		switch {
-		case found == 0 && (o.Stream != "" || o.Since > 0):
+		case len(list) == 0 && o.Stream != "", len(list) > 0 && found == 0 && o.Since > 0:
 			fmt.Fprintln(o.Err, "No line of the run is of this stream and time.")
 		case len(list) == 0:
 			fmt.Fprintln(o.Err, "The run has no lines. A Python program keeps them with kymogram.init(capture_console=True).")

@@ -282,6 +282,28 @@ func TestMarksOfNoRecords(t *testing.T) {
 	}
 }
 
+// TestMarksOfAFolderWithoutPoints: the tip of an empty log says 0, and is whole.
+func TestMarksOfAFolderWithoutPoints(t *testing.T) {
+	f := data.Folder(t.TempDir())
+	for range 2 { // a start, and one more
+		engine, err := local.Open(t.Context(), local.Config{Dir: f.Store(), Marks: f.Marks()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		db, err := sqlite.OpenWith(t.Context(), f.Catalog(), sqlite.Options{Mark: f.CatalogMark()})
+		if err := errors.Join(err, engine.Close(), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		if tip, err := os.ReadFile(filepath.Join(f.Marks(), "TIP")); err != nil || len(tip) != 12 {
+			t.Fatalf("the tip has %d bytes, %v", len(tip), err)
+		}
+		s, err := f.Survey(t.Context(), true, io.Discard)
+		if err != nil || !s.OK || len(s.Notes) > 0 {
+			t.Errorf("%v, %v", s.Notes, err)
+		}
+	}
+}
+
 // TestMarksThatSayNothing are no damage, and verify has a line for each.
 func TestMarksThatSayNothing(t *testing.T) {
 	for _, mark := range []string{"CATALOG", "STATE", "TIP"} {

@@ -51,13 +51,15 @@ SCENES = {
     ("state", "sh"): "server/cmd/kymogram/statedocs_test.go",
     ("opentelemetry", "sh"): "test/e2e/otlp_test.go",
     ("opentelemetry", "python"): "test/e2e/otlp_test.go",
-    ("wandb", "sh"): "test/wandb/sdk_test.go",
+    ("wandb", "sh"): "test/wandb/page_test.go",
     ("templar-queries", "sql"): "server/cmd/kymogram/influxflux_test.go",
 }
 LIBRARIES = {"influx": ["influxdb_client", "influxdb"], "endpoint": ["starlette"]}
 PROGRAMS = {"influx": ["curl"], "prometheus": ["curl", "promtool"]}
 FENCE = re.compile(r"^```(python|sh|go|yaml|sql)(?: needs=(\S+))?\n(.*?)^```$", re.M | re.S)
 MARKS = {"make", "account", "host", "chain", "mcp"}
+FRAMES = {"torch", "lightning", "keras", "stable_baselines3", "gymnasium"}
+FRAMES |= {"numpy", "av", "pandas", "polars"}
 EXPECTED = re.compile(r"^print\(.*\)  +# (.*)$", re.M)
 CONSOLE = re.compile(r"\[[\d.]+\]\[my_app\]: \S+=\S+")  # what ConsoleMetricHandler prints
 
@@ -74,20 +76,20 @@ NAMES = [name for name in FILES if any(not needs for _, needs, _ in blocks(name)
 
 
 def test_every_block_has_a_test() -> None:
-    """A block in a language that runs is run here, or by a test that names its page."""
+    """A block in a language that runs is run here, or by a test that opens its page."""
     assert len(NAMES) > 25
     for name, page in FILES.items():
         text = page.read_text()
         fences = re.findall(r"^```(?:python|sh|go|yaml|sql)\b.*\n", text, re.M)
         assert len(fences) == len(FENCE.findall(text)), f"{page.name}: a fence that is none"
         for language, needs, code in FENCE.findall(text):
+            assert not needs or needs in MARKS or set(needs.split(",")) <= FRAMES, needs
             scene = SCENES.get((name, language))
             if needs or (scene is None and language in ("sh", "python", "yaml")):
                 continue
             assert scene is not None, f"no test runs the {language} of {page.name}: {code}"
-            assert page.name in (REPOSITORY / scene).read_text(), (
-                f"{scene} does not read {page.name}"
-            )
+            opens = re.search(rf'["/]{re.escape(page.name)}"', (REPOSITORY / scene).read_text())
+            assert opens, f"{scene} does not read {page.name}"
 
 
 def environment(served: Served, more: dict[str, str]) -> dict[str, str]:
@@ -197,7 +199,20 @@ def said(served: Served, program: str, **more: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "runs"),
-    [("README", 1), ("package", 1), ("python", 1), ("distributed", 1), ("start", 1), ("mcp", 2)],
+    [
+        ("README", 1),
+        ("package", 1),
+        ("python", 1),
+        ("distributed", 1),
+        ("start", 1),
+        ("mcp", 2),
+        ("console", 1),
+        ("charts", 12),
+        ("kymograph", 1),
+        ("metrics", 1),
+        ("table", 3),
+        ("telemetry", 1),
+    ],
 )
 def test_the_same_without_a_server(served: Served, name: str, runs: int) -> None:
     """A reader who has not started one yet gets the same runs, a little later."""

@@ -20,8 +20,7 @@ PACKAGES := ./... ./server/... ./test/... ./telemetry/influx/... ./read/record/.
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # gRPC's traces bring html/template, which keeps every exported method: 6 MB of the binary.
 TAGS    := grpcnotrace
-# -race needs a C compiler and runs slowly: only where goroutines meet.
-# Where goroutines meet: the rows of W&B's receiver are one goroutine's.
+# -race needs a C compiler and runs slowly: only where goroutines meet. The rows of W&B's receiver are one goroutine's.
 RACE     = . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./server/internal/store/... ./server/internal/ingest/... \
            ./server/internal/live/... $(filter-out %/wandb/row,$(shell $(GO) list ./server/internal/receiver/...)) ./server/internal/server/... \
            ./internal/collect/... ./internal/series/... ./metrics/...

@@ -110,17 +110,17 @@ func treeQuery(q *catalog.TreeQuery) string {
 	from := ` FROM runs r INDEXED BY runs_created` + joins.String() + ` WHERE ` + project
 	switch {
 	case q.IDs != nil: // json_each keeps the order of the list, and a cross join begins with what is left
-		from = ` FROM json_each(?) j CROSS JOIN runs r ON r.id = unhex(j.value)` + joins.String() + ` WHERE ` + project + ` LIMIT ?`
+		from = ` FROM json_each(?) j CROSS JOIN runs r ON r.id = unhex(j.value)` + joins.String() + ` WHERE ` + project
 	case q.Newest:
-		from += ` AND (r.created_ns, r.pk) < (?, ?) ORDER BY r.created_ns DESC, r.pk DESC LIMIT ?`
+		from += ` AND (r.created_ns, r.pk) < (?, ?) ORDER BY r.created_ns DESC, r.pk DESC`
 	default:
-		from += ` AND (r.created_ns, r.pk) > (?, ?) ORDER BY r.created_ns, r.pk LIMIT ?`
+		from += ` AND (r.created_ns, r.pk) > (?, ?) ORDER BY r.created_ns, r.pk`
 	}
 	rest := `, r.description, r.tags, r.attempt, r.orchestration_id, r.parent_run, r.parent, r.fork_step, r.linked_from, r.writers`
 	if q.Brief {
 		rest = ``
 	}
-	return `SELECT r.pk, r.id, r.name, r.display_name, r.status, r.created_ns, r.last_ns` + rest + columns.String() + from
+	return `SELECT r.pk, r.id, r.name, r.display_name, r.status, r.created_ns, r.last_ns` + rest + columns.String() + from + ` LIMIT ` + strconv.Itoa(treesPage) // with a variable, SQLite would parse the query anew for each page
 }
 
 type treeReader struct {
@@ -202,7 +202,7 @@ func (r *treeReader) runs(ctx context.Context, d *DB, tx *sql.Tx) (page []catalo
 
 // args are those of [treeQuery].
 func (r *treeReader) args() ([]any, error) {
-	args := make([]any, 0, len(r.Names)+5)
+	args := make([]any, 0, len(r.Names)+4)
 	if r.IDs != nil {
 		list := make([]string, len(r.IDs))
 		for i := range r.IDs {
@@ -221,7 +221,7 @@ func (r *treeReader) args() ([]any, error) {
 	if r.IDs == nil {
 		args = append(args, r.After.CreatedNs, r.After.Number)
 	}
-	return append(args, treesPage), nil
+	return args, nil
 }
 
 // textsInOrder reads texts by their places, in the order of the list: json_each keeps it, and a

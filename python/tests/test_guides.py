@@ -1,10 +1,12 @@
 """Snippets of the READMEs and the guides run against a real server that asks for keys, twice.
 
+Readers share it and come in any order: SEED=N repeats one.
+
 The Python and shell of a page are one program, in order. A python block prints
 what its `print(…)  # …` comments say. `needs=` in a fence keeps a block from it:
 
 - `needs=torch`: a framework. The block is a program of its own behind the first
-  block's imports, run once; it is skipped where the framework is missing (make
+  block's imports; it is skipped where the framework is missing (make
   test-frameworks has all).
 - `needs=make`: what stands before what built all this.
 - `needs=account`: an account at another service.
@@ -20,6 +22,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -36,7 +39,7 @@ from .rig import Served
 from .test_agent import stop_agent  # noqa: F401 - the agent ends with its test
 
 KEYS = True  # of the server
-DOCS = REPOSITORY / "docs"
+DOCS, SOURCES = REPOSITORY / "docs", REPOSITORY / "python" / "src"
 FILES = {"README": REPOSITORY / "README.md", "package": REPOSITORY / "python" / "README.md"}
 FILES |= {page.stem: page for page in sorted([*DOCS.glob("*.md"), *DOCS.glob("guides/*.md")])}
 NETSTATE, OF_GO = "test/netstate/docs_test.go", "test/e2e/docs_test.go"
@@ -53,6 +56,11 @@ SCENES = {
     ("opentelemetry", "python"): "test/e2e/otlp_test.go",
     ("wandb", "sh"): "test/wandb/page_test.go",
     ("templar-queries", "sql"): "server/cmd/kymogram/influxflux_test.go",
+}
+THERE = {  # what pages that only read begin with
+    "prometheus": "team/llm/a",
+    "terminal": "default/first/hello",
+    "dashboards": "team/digits/a",
 }
 LIBRARIES = {"influx": ["influxdb_client", "influxdb"], "endpoint": ["starlette"]}
 PROGRAMS = {"influx": ["curl"], "prometheus": ["curl", "promtool"]}
@@ -73,6 +81,8 @@ def blocks(name: str) -> Iterator[tuple[str, list[str], str]]:
 
 
 NAMES = [name for name in FILES if any(not needs for _, needs, _ in blocks(name))]
+SEED = os.environ.get("SEED") or str(random.randrange(10_000))
+random.Random(SEED).shuffle(NAMES)  # readers come in any order
 
 
 def test_every_block_has_a_test() -> None:
@@ -92,20 +102,46 @@ def test_every_block_has_a_test() -> None:
             assert opens, f"{scene} does not read {page.name}"
 
 
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The reader's folder, in which programs run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for all readers."""
+    if rig.BINARY is None:
+        pytest.skip(rig.NO_BINARY)
+    folder = tmp_path_factory.mktemp("house")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CONFIG_HOME", str(folder / "config"))
+        yield from Served(folder / "data", folder / "spool", keys=True).run()
+
+
+@pytest.fixture
+def shared(house: Served, spool: Path, monkeypatch: pytest.MonkeyPatch) -> Served:
+    """The same, for a reader with a spool of his own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(house.folder.parent / "config"))
+    monkeypatch.setenv("KYMOGRAM_SERVER", house.address)
+    house.spool = spool
+    return house
+
+
 def environment(served: Served, more: dict[str, str]) -> dict[str, str]:
     assert rig.BINARY is not None
-    here = Path(__file__).parent
-    places = (str(served.folder.parent / "bin"), str(Path(sys.executable).parent))
+    places = (str(Path.cwd() / "bin"), str(Path(sys.executable).parent))
     path = os.pathsep.join((*places, os.environ["PATH"]))
-    own = {"PYTHONPATH": str(here.parent / "src"), "KYMOGRAM_BINARY": str(rig.BINARY)}
-    own["KEY"] = (served.folder / "admin.key").read_text().strip()
+    own = {"PYTHONPATH": str(SOURCES), "KYMOGRAM_BINARY": str(rig.BINARY)}
+    if Path("key").exists():
+        own["KEY"] = Path("key").read_text()
     return {**os.environ, **own, "PATH": path, "KERAS_BACKEND": "torch", **more}
 
 
 def execute(served: Served, command: list[str], **more: str) -> str:
     done = subprocess.run(
         command,
-        cwd=served.folder.parent,
         env=environment(served, more),
         capture_output=True,
         text=True,
@@ -119,34 +155,32 @@ def execute(served: Served, command: list[str], **more: str) -> str:
 def prepare(served: Served, name: str) -> None:
     """The kymogram command, and the files that a guide imports."""
     assert rig.BINARY is not None
-    (served.folder.parent / "bin").mkdir()
-    (served.folder.parent / "bin" / "kymogram").symlink_to(rig.BINARY.resolve())
+    Path("bin").mkdir()
+    Path("bin/kymogram").symlink_to(rig.BINARY.resolve())
     fixtures = REPOSITORY / "server" / "internal" / "importer" / "testdata"
     if name == "migrate-mlflow":
-        (served.folder.parent / "mlruns").symlink_to(fixtures / "mlruns")
+        Path("mlruns").symlink_to(fixtures / "mlruns")
     if name == "migrate-neptune":
-        (served.folder.parent / "exports").symlink_to(fixtures / "neptune")
+        Path("exports").symlink_to(fixtures / "neptune")
     if name == "migrate-wandb":
-        (served.folder.parent / "wandb").symlink_to(fixtures / "wandb")
-        (served.folder.parent / "wandb_export_runs.csv").write_text(
+        Path("wandb").symlink_to(fixtures / "wandb")
+        Path("wandb_export_runs.csv").write_text(
             "Name,State,Created,Runtime,lr,batch_size,loss\n"
             "calm-sea-1,finished,2024-05-01T12:00:00.000Z,90,0.1,32,0.5\n"
         )
-        (served.folder.parent / "wandb_export_chart.csv").write_text(
+        Path("wandb_export_chart.csv").write_text(
             "Step,calm-sea-1 - loss,calm-sea-1 - loss__MIN,calm-sea-1 - loss__MAX\n0,0.5,0.5,0.5\n"
         )
     if name == "migrate-tensorboard":
-        (served.folder.parent / "runs").symlink_to(fixtures / "tensorboard")
+        Path("runs").symlink_to(fixtures / "tensorboard")
     if name == "metrics":
-        (served.folder.parent / "train.py").write_text("print('trained')")
-    there = {
-        "prometheus": "team/llm/a",
-        "terminal": "default/first/hello",
-        "dashboards": "team/digits/a",
-    }
-    if name in there:
-        workspace, project, run = there[name].split("/")
-        table = served.folder.parent / "table.csv"
+        Path("train.py").write_text("print('trained')")
+    if name in THERE:
+        workspace, project, run = THERE[name].split("/")
+        there = [f"{one['workspace']}/{one['project']}" for one in served.client.projects()]
+        if f"{workspace}/{project}" in there:  # a reader of another page has logged it
+            return
+        table = Path("table.csv")
         table.write_text("step,loss\n0,1.5\n1,0.5\n")
         into = ("--workspace", workspace, "--project", project, "--run", run)
         served.cli("import", "csv", str(table), *into)
@@ -163,15 +197,16 @@ def names(served: Served, name: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_snippets(served: Served, name: str) -> None:
+@pytest.mark.parametrize("name", NAMES, ids=lambda name: f"{name}-SEED={SEED}")
+def test_snippets(shared: Served, name: str) -> None:
     missing = [one for one in LIBRARIES.get(name, []) if importlib.util.find_spec(one) is None]
     missing += [one for one in PROGRAMS.get(name, []) if shutil.which(one) is None]
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed: make prepare")
-    prepare(served, name)
+    prepare(shared, name)
+    before = held(shared)
     for _ in range(2):  # a reader does it again, with the same outcome
-        replaced = names(served, name)
+        replaced = names(shared, name)
         program = ""
         for language, needs, code in blocks(name):
             if needs:
@@ -182,14 +217,20 @@ def test_snippets(served: Served, name: str) -> None:
                 program += code
                 continue
             if program:  # what stands before a command has to be there
-                said(served, program)
+                said(shared, program)
                 program = ""
-            execute(served, ["bash", "-euo", "pipefail", "-c", code])
-        said(served, program)
-    if served.spool.exists():  # a page of imports logs nothing by itself
-        served.sync()
-    if name not in ("server", "endpoint"):
-        assert any(True for _ in served.client.projects())
+            code += '\nprintf %s "${KEY-}" > key'  # of the reader's shell, for what comes next
+            execute(shared, ["bash", "-euo", "pipefail", "-c", code])
+        said(shared, program)
+    if shared.spool.exists():  # a page of imports logs nothing by itself
+        shared.sync()
+    if name not in ("server", "endpoint", *THERE):
+        assert held(shared) > before
+
+
+def held(served: Served) -> int:
+    """How many runs the server has."""
+    return sum(one["runs"] for one in served.client.projects())
 
 
 def said(served: Served, program: str, **more: str) -> None:
@@ -266,13 +307,13 @@ def test_framework_snippets(
     if missing:
         pytest.skip(f"{', '.join(missing)} not installed: make test-frameworks")
     prepare(served, name)
-    for language, _, code in group:
+    for language, _, code in 2 * group:
         if language == "sh":
             execute(served, ["bash", "-euo", "pipefail", "-c", code])
         else:
             execute(served, [sys.executable, "-c", "import kymogram\n" + code])
     if name == "metrics":
-        assert len((served.folder.parent / "agent.jsonl").read_text().splitlines()) > 5
+        assert len(Path("agent.jsonl").read_text().splitlines()) > 5
         return
     (project,) = served.client.projects()
     runs = list(served.client.runs(f"default/{project['project']}"))

@@ -13,7 +13,7 @@ const missing = "404"
 // sections are the navigation, in the order in which a new user needs them. A page that none
 // of them lists is in the section of its folder, or in the last one.
 var sections = []section{
-	{Title: "Start", Names: []string{"start", "python", "go", "guides/ml", "guides/rl", "guides/distributed", "guides/crash-safety", "names", "console"}},
+	{Title: "Start", Names: []string{"start", "words", "python", "go", "guides/ml", "guides/rl", "guides/distributed", "guides/crash-safety", "names", "console"}},
 	{Title: "Look", Names: []string{"guides/charts", "guides/compare", "guides/table", "guides/filter", "guides/kymograph", "terminal", "mcp", "dashboards"}},
 	{Title: "Bring your data", Names: []string{"guides/migrate-wandb", "wandb", "guides/migrate-tensorboard", "guides/migrate-mlflow", "guides/migrate-neptune", "guides/migrate-metrana", "import"}},
 	{Title: "Other clients", Names: []string{"influx", "opentelemetry", "prometheus-remote-write", "prometheus", "guides/metrics", "endpoint", "telemetry", "guides/templar-queries"}},

@@ -174,6 +174,9 @@ func (c *Client) refusal(response *http.Response) error {
 		// The server does not know by which address it was asked.
 		return doc.Error.WithHint("%s", strings.ReplaceAll(doc.Error.Hint, "kymogram login ADDRESS", "kymogram login "+c.Base))
 	}
+	if response.StatusCode == http.StatusRequestHeaderFieldsTooLarge { // HTTP's own answer
+		return model.Errorf(model.CodeInvalid, "a name or a filter of the request is too long")
+	}
 	hint := "is it another program, or a proxy?"
 	if c.Flag != "" {
 		hint += " check " + c.Flag

@@ -33,6 +33,9 @@ func TestErrorsSayWhoAnsweredAndWhatToDo(t *testing.T) {
 		_, _ = w.Write([]byte(`{"error":{"code":"not_found","message":"there is no run","hint":"look"}}`))
 	})
 	other := serve(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) })
+	narrow := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "", http.StatusRequestHeaderFieldsTooLarge)
+	})
 	for _, tt := range []struct {
 		base, flag string
 		code       model.Code
@@ -41,6 +44,7 @@ func TestErrorsSayWhoAnsweredAndWhatToDo(t *testing.T) {
 		{refusing, "", model.CodeNotFound, "there is no run", "look"},
 		{other, "", model.CodeUnavailable, "the server at " + other + " answered 502 Bad Gateway, which is no answer of Kymogram", "is it another program, or a proxy?"},
 		{other, "--server", model.CodeUnavailable, "no answer of Kymogram", "is it another program, or a proxy? check --server"},
+		{narrow, "--server", model.CodeInvalid, "a name or a filter of the request is too long", ""},
 		{"http://127.0.0.1:1", "", model.CodeUnavailable, "cannot reach the server at http://127.0.0.1:1: Get ", "start it with `kymogram serve`, or name another"},
 		{"http://127.0.0.1:1", "--server", model.CodeUnavailable, "cannot reach the server at http://127.0.0.1:1: dial tcp", "start it with `kymogram serve`, or name another with --server or KYMOGRAM_SERVER"},
 	} {

@@ -168,7 +168,7 @@ func readCSV(ctx context.Context, r io.Reader, file string, written time.Time, o
 			continue
 		}
 		if errors.Is(err, errLongRow) {
-			return nil, model.Errorf(model.CodeInvalid, "a row behind line %d has more than %d MiB", s.line, maxRow>>20).WithHint("is a quote not closed?")
+			return nil, model.Errorf(model.CodeInvalid, "a row after line %d has more than %d MiB", s.line, maxRow>>20).WithHint("is a quote not closed?")
 		}
 		if err != nil {
 			return nil, err

@@ -145,7 +145,7 @@ func examine(ctx context.Context, s *read.Series) (out []finding, err error) {
 // locate narrows the range of what is unusual until its points can be read, and finds the
 // first that is meant. A place that has more points than can be read is exact enough.
 func locate(ctx context.Context, s *read.Series, axis read.AxisName, u unusual, out *finding) error {
-	for u.from < u.to {
+	for { // also where it is one place: what a bucket has does not tell its value
 		chunk, next, err := s.PointPage(ctx, readable, "", read.Axis(axis), read.Between(u.from, u.to))
 		if err != nil {
 			return err

@@ -142,6 +142,10 @@ func login(ctx context.Context, io stdio, at string, request auth.Request) (in s
 		server.Key = "" // perhaps the token of a link
 	}
 	doc, err := keys.Remote{Server: server}.Trade(ctx, secret, request)
+	if !isLink && model.CodeOf(err) == model.CodeUnauthenticated {
+		err = model.Errorf(model.CodeUnauthenticated, "what was pasted is neither a key of %s nor a link that is still good", address).
+			WithHint("make a link with: kymogram key link")
+	}
 	secret, doc.Key = doc.Key, ""
 	return kept(ctx, io, signedIn{Server: address, Document: doc}, path, secret, err)
 }

@@ -154,7 +154,8 @@ func keyPublicCommand(io stdio) *cobra.Command {
 		Short: "Make a public link to a project's Network page; it reads this project only",
 		Long: "Make a link that opens a project's Network page for anyone, without signing in.\n" +
 			"It reads this project, writes nothing and sees no keys. Its key is listed as\n" +
-			"\"public link\"; `kymogram key revoke ID` ends the link at once.",
+			"\"public link\"; `kymogram key revoke ID` ends the link at once. The project's first run\n" +
+			"may come later.",
 		Example: "  kymogram key public team/network --expires 30d",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			client, err := c.dial(io)

@@ -201,6 +201,10 @@ func viewListCommand(io stdio) *cobra.Command {
 			if err := json.Unmarshal(body, &list); err != nil {
 				return fmt.Errorf("read the list of views: %w", err)
 			}
+			if len(list.Views) == 0 && !c.json {
+				fmt.Fprintf(io.err, "%s has no views; `kymogram view apply FILE --project %s` stores one\n", project, project)
+				return nil
+			}
 			return tell(io, c.json, list, nil)
 		},
 	}

@@ -78,7 +78,7 @@ func TestWhatWaitsIsListedWithItsRemedy(t *testing.T) {
 	if err := report.Print(&out); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"w/p/one", "box 7, ended", "1,234", "`kymogram sync` delivers it now", "nothing there is deleted"} {
+	for _, part := range []string{"w/p/one", "box 7, ended", "1,234", "`kymogram sync` delivers it once", "nothing there is deleted"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("%q is missing in\n%s", part, out.String())
 		}

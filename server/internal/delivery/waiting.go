@@ -129,7 +129,7 @@ func (w *Waiting) judge(page *spool.Page) {
 func (w *Waiting) remedy() string {
 	switch w.State {
 	case Nobody:
-		return "`kymogram sync` delivers it now, `kymogram agent` from now on"
+		return "`kymogram sync` delivers it once " + table.Printable(w.Server) + " answers, `kymogram agent` from now on"
 	case Retrying:
 		return "it goes on by itself when " + table.Printable(w.Server) + " answers; `kymogram sync --server URL` delivers to another one"
 	case Refused:

@@ -68,6 +68,20 @@ def test_the_keys_that_go_writes(tmp_path: Path) -> None:
         assert environment.api_key(None, address) == key, address
 
 
+@pytest.mark.parametrize("text", ["[1", "[]", "null", "\xff"])
+def test_a_damaged_file_of_keys_is_named(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "config" / "kymogram" / "credentials.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(text.encode("latin-1"))
+    assert environment.api_key(None, "http://127.0.0.1:7070") is None
+    assert str(file) in capsys.readouterr().err
+    file.write_text("{}")
+    assert environment.api_key(None, "http://127.0.0.1:7070") is None
+    assert capsys.readouterr().err == ""
+
+
 def test_the_agent_finds_a_relative_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
     """It works in another folder, so it is told where the file is."""
     monkeypatch.setenv("SSL_CERT_FILE", "ca.pem")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .._exceptions import KymogramValidationError
+from .._say import voice
 from .._spool import folders
 
 TYPE_CHECKING = False
@@ -106,7 +107,13 @@ def api_key(given: object, address: str) -> str | None:
         home = os.environ.get("XDG_CONFIG_HOME", "")
         if not os.path.isabs(home):  # the XDG specification ignores relative paths
             home = os.path.expanduser("~/.config")
-        found = folders.read_json(os.path.join(home, "kymogram", "credentials.json"))
+        path = os.path.join(home, "kymogram", "credentials.json")
+        found = folders.read_json(
+            path,
+            lambda: voice.warn(
+                f"{path} is not a JSON object of address to key: correct or remove it", once=path
+            ),
+        )
         key = next((found[name] for name in _spellings(address) if found.get(name)), None)
     if key is None or key == "":
         return None

@@ -34,8 +34,8 @@ def open_run(given: Mapping[str, Any], make: Callable[..., Run]) -> Run:
     if current.run is not None and not current.run.inherited:
         open_run: Run = current.run
         voice.warn(
-            f"init() was called again; the run {current.run.name!r} that is open stays: "
-            "close() it to begin another",
+            f"init() was called again; the run {current.run.name!r} that is open stays "
+            "as it is: close() it to begin another",
             once=f"init again {given['run_name']}",
         )
         return open_run

@@ -12,6 +12,7 @@ from . import page
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 
@@ -104,16 +105,21 @@ def _write(path: str, data: bytes, *, durable: bool) -> None:
     os.replace(temporary, path)
 
 
-def read_json(path: str) -> dict[str, Any]:
-    """A JSON object; empty when the file is absent or damaged."""
+def read_json(path: str, damaged: Callable[[], None] = lambda: None) -> dict[str, Any]:
+    """A JSON object; empty when the file is absent, or damaged, which is called then."""
     import json
 
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
-    except (OSError, ValueError):
+    except OSError:
         return {}
-    return found if isinstance(found, dict) else {}
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        damaged()
+        return {}
+    return found
 
 
 def save_key(root: str, server: str, key: str) -> None:

@@ -79,7 +79,11 @@ def test_a_damaged_file_of_keys_is_named(
     assert str(file) in capsys.readouterr().err
     file.write_text("{}")
     assert environment.api_key(None, "http://127.0.0.1:7070") is None
+    file.unlink()
+    assert environment.api_key(None, "http://127.0.0.1:7070") is None
     assert capsys.readouterr().err == ""
+    file.mkdir()
+    assert environment.api_key(None, "http://127.0.0.1:7070") is None
 
 
 def test_the_agent_finds_a_relative_certificate(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import { expect } from "vitest";
 import { type Handler, type StandinOptions, standin } from "../standin/server.ts";
 
 const dist = join(import.meta.dirname, "../../dist");
@@ -118,13 +119,31 @@ const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.mi
 
 type Axe = { run(options: object): Promise<{ violations: { id: string; nodes: { html: string }[] }[] }> };
 
-/** What axe-core finds wrong with contrast, names and roles, with the elements; all of its rules, or those of the tags. */
-export async function findings(page: Page, tags?: string[]): Promise<string[]> {
+/** What axe-core finds wrong with contrast, names and roles, with the elements; all of its rules, or some by tag or by name. */
+export async function findings(page: Page, rules?: string[]): Promise<string[]> {
   await page.evaluate(axe);
   return page.evaluate(async (runOnly) => {
     const { violations } = await (globalThis as unknown as { axe: Axe }).axe.run(runOnly ? { runOnly } : {});
     return violations.map((v) => `${v.id}: ${v.nodes.map((n) => n.html.slice(0, 140)).join(" | ")}`);
-  }, tags);
+  }, rules);
+}
+
+/**
+ * Takes a picture of the page in each theme, and expects that axe-core finds nothing. Names and roles are the same
+ * in both, so that the second is asked for its colours alone.
+ */
+export async function inBothThemes(page: Page, name: string, rules?: string[]): Promise<void> {
+  await shot(page, `${name}-light`);
+  expect(await findings(page, rules), `${name} in light`).toEqual([]);
+  await darken(page);
+  await shot(page, `${name}-dark`);
+  expect(await findings(page, ["color-contrast", "link-in-text-block"]), `${name} in dark`).toEqual([]);
+}
+
+/** Switches the reader's theme to the dark one. */
+export async function darken(page: Page): Promise<void> {
+  await page.emulateMedia({ colorScheme: "dark" });
+  await page.waitForTimeout(300); // the charts paint again
 }
 
 /** Resolves when this many charts have drawn a line and none waits for data. */

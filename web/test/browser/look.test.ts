@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { ulid } from "../standin/data.ts";
-import { open, settled, shot } from "./host.ts";
-import { at, browser } from "./stage.ts";
+import { darken, open, settled, shot } from "./host.ts";
+import { at, browser, on } from "./stage.ts";
 
 const others = [1, 2, 3, 4].map((i) => ulid(`A/${i}`)).join();
 const views: [string, string, number][] = [
@@ -27,17 +27,15 @@ const views: [string, string, number][] = [
   ["home", "/", 0],
 ];
 
-for (const theme of ["light", "dark"] as const)
-  for (const [name, path, charts] of views)
-    test(`${name} in ${theme}`, async () => {
-      const tab = await open(browser, theme);
-      await tab.page.goto(at.url + path);
-      if (charts) await settled(tab.page, charts);
-      else await tab.page.waitForTimeout(600);
-      await shot(tab.page, `${name}-${theme}`);
-      expect(tab.complaints).toEqual([]);
-      await tab.context.close();
-    });
+for (const [name, path, charts] of views)
+  test(`${name} in both themes`, () =>
+    on(path, async (page) => {
+      if (charts) await settled(page, charts);
+      else await page.waitForTimeout(600);
+      await shot(page, `${name}-light`);
+      await darken(page);
+      await shot(page, `${name}-dark`);
+    }));
 
 /** Whether something sticks out of the screen that cannot be scrolled to. */
 const fits = () => {

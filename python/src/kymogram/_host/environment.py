@@ -111,7 +111,8 @@ def api_key(given: object, address: str) -> str | None:
         found = folders.read_json(
             path,
             lambda: voice.warn(
-                f"{path} is not a JSON object of address to key: correct or remove it", once=path
+                f"{path} cannot be read as a JSON object of address to key: correct or remove it",
+                once=path,
             ),
         )
         key = next((found[name] for name in _spellings(address) if found.get(name)), None)

@@ -106,15 +106,15 @@ def _write(path: str, data: bytes, *, durable: bool) -> None:
 
 
 def read_json(path: str, damaged: Callable[[], None] = lambda: None) -> dict[str, Any]:
-    """A JSON object; empty when the file is absent, or damaged, which is called then."""
+    """A JSON object; empty when the file is absent, or cannot be read, and `damaged` is called."""
     import json
 
     try:
         with open(path, encoding="utf-8") as file:
             found = json.load(file)
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         return {}
-    except ValueError:
+    except (OSError, ValueError):
         found = None
     if not isinstance(found, dict):
         damaged()

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +28,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/blob"
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
+	"github.com/kymogram/kymogram/server/internal/blob/s3"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/data"
@@ -65,7 +68,7 @@ type node struct {
 
 	engine    *local.Engine
 	catalog   *sqlite.DB
-	blobs     *dir.Store
+	blobs     blobs
 	states    *statelog.Log
 	subnets   *network.Subnets // nil without a chain
 	keyring   *auth.Keyring
@@ -159,16 +162,46 @@ func (n *node) openCatalog(ctx context.Context) error {
 	return nil
 }
 
-func (n *node) openBlobs(context.Context) error {
-	store, err := dir.OpenWith(filepath.Join(n.config.Data, data.BlobFolder), n.log)
-	if err != nil {
-		return err
+// blobs is a back end of blobs, and what a server needs of it besides.
+type blobs interface {
+	blob.Store
+	ingest.Blobs
+	Damaged() uint64
+	io.Closer
+}
+
+// blobStore is the bucket of the configuration, or the data folder.
+func (n *node) blobStore(ctx context.Context, secret []byte) (blobs, error) {
+	folder := filepath.Join(n.config.Data, data.BlobFolder)
+	if n.config.Blob == "" {
+		return dir.OpenWith(folder, n.log)
 	}
-	n.blobs, n.closers = store, append(n.closers, store)
+	place, err := s3.Parse(n.config.Blob)
+	if err != nil {
+		return nil, err
+	}
+	errThere := errors.New("a file")
+	if err := dir.List(ctx, folder, func(dir.Entry) error { return errThere }); errors.Is(err, errThere) {
+		return nil, model.Errorf(model.CodeInvalid, "%s holds files, which a server with the bucket %s would not find", folder, place.Bucket).
+			WithHint("copy them to s3://%s/%sblobs and move the folder away, or serve without --blob", place.Bucket, place.Prefix)
+	} else if err != nil {
+		return nil, err
+	}
+	// Who has the data folder's secret, also a restored one, is the owner of its files.
+	owner := sha256.Sum256(append([]byte("the owner of a bucket\n"), secret...))
+	return s3.Open(ctx, place, filepath.Join(folder, "tmp"), hex.EncodeToString(owner[:16]))
+}
+
+func (n *node) openBlobs(ctx context.Context) error {
 	secret, err := blob.Secret(filepath.Join(n.config.Data, data.BlobKeyFile))
 	if err != nil {
 		return err
 	}
+	store, err := n.blobStore(ctx, secret)
+	if err != nil {
+		return err
+	}
+	n.blobs, n.closers = store, append(n.closers, store)
 	n.signer, err = blob.NewSigner(secret, time.Now)
 	return err
 }

@@ -8,6 +8,7 @@
 package config
 
 import (
+	"fmt"
 	"net"
 	"net/url"
 	"os"
@@ -18,11 +19,13 @@ import (
 
 	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/blob/s3"
 )
 
 // Config is a server's configuration. Every leaf is a [Field].
 type Config struct {
 	Data      string    `yaml:"data" usage:"folder for everything that the server keeps"`
+	Blob      string    `yaml:"blob" usage:"bucket for files instead of the data folder, s3://BUCKET/PREFIX?endpoint=URL&region=NAME"`
 	HTTP      string    `yaml:"http" usage:"address for HTTP and gRPC, HOST:PORT; port 0 picks a free one"`
 	GRPC      string    `yaml:"grpc" usage:"one more address, for gRPC alone"`
 	NoAuth    bool      `yaml:"no_auth" usage:"accept any key and none; whoever reaches the address may do everything"`
@@ -129,7 +132,7 @@ func defaultData(env func(string) string) string {
 
 // Validate reports the first setting that cannot work.
 func (c *Config) Validate() error {
-	checks := []func() error{c.checkData, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain}
+	checks := []func() error{c.checkData, c.checkBlob, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -145,6 +148,16 @@ func invalid(format string, args ...any) *model.Error {
 func (c *Config) checkData() error {
 	if c.Data == "" {
 		return invalid("data: no folder is given").WithHint("name one with --data DIR")
+	}
+	return nil
+}
+
+func (c *Config) checkBlob() error {
+	if c.Blob == "" {
+		return nil
+	}
+	if _, err := s3.Parse(c.Blob); err != nil {
+		return fmt.Errorf("blob: %w", err)
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ var sections = []section{
 	{Title: "Look", Names: []string{"guides/charts", "guides/compare", "guides/table", "guides/filter", "guides/kymograph", "terminal", "mcp", "dashboards"}},
 	{Title: "Bring your data", Names: []string{"guides/migrate-wandb", "wandb", "guides/migrate-tensorboard", "guides/migrate-mlflow", "guides/migrate-neptune", "guides/migrate-metrana", "import"}},
 	{Title: "Other clients", Names: []string{"influx", "opentelemetry", "prometheus-remote-write", "prometheus", "guides/metrics", "endpoint", "telemetry", "guides/templar-queries"}},
-	{Title: "Run a server", Names: []string{"server", "limits", "login", "data", "deploy", "release", "platforms", "scale"}},
+	{Title: "Run a server", Names: []string{"server", "limits", "login", "data", "deploy", "release", "platforms", "scale", "scale-out"}},
 	{Title: "Subnets", Names: []string{"network", "netstate", "chain", "state"}},
 	{Title: "Reference", Names: []string{"python-reference", "api/http", "benchmarks", "benchmarks-client"}},
 	{Title: "More"},

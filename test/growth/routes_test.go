@@ -521,7 +521,7 @@ func routes() []row[*lab] {
 		}},
 		{call: "GET /prometheus/{workspace}/{project}/api/v1/series", grows: "series", n: 500, run: reads(promQL+"series?match[]={__name__!=%22%22}", filled(ofSeries))},
 		{call: "GET /prometheus/{workspace}/{project}/api/v1/labels", grows: "series", n: 1_000, run: reads(promQL+"labels", filled(ofSeries))},
-		{call: "GET /prometheus/{workspace}/{project}/api/v1/label/{name}/values", grows: "series", n: 1_000, run: reads(promQL+"label/__name__/values", filled(ofSeries))},
+		{call: "GET /prometheus/{workspace}/{project}/api/v1/label/{name}/values", grows: "series", n: 2_000, run: reads(promQL+"label/__name__/values", filled(ofSeries))},
 		{call: "GET /prometheus/{workspace}/{project}/api/v1/metadata", grows: "series", n: 1_000, run: reads(promQL+"metadata", filled(ofSeries))},
 		{call: "GET /prometheus/{workspace}/{project}/federate", grows: "series", n: 500, run: reads("/prometheus/w/p/federate?match[]={__name__!=%22%22}", filled(ofSeries))},
 		{call: "GET /query", grows: "series", n: 1_000, run: reads("/query?db=p&q=SHOW%20MEASUREMENTS", filled(ofSeries))},

@@ -143,6 +143,7 @@ export async function inBothThemes(page: Page, name: string, rules?: string[]): 
 /** Switches the reader's theme to the dark one. */
 export async function darken(page: Page): Promise<void> {
   await page.emulateMedia({ colorScheme: "dark" });
+  await page.waitForFunction(() => document.documentElement.dataset.theme === "dark");
   await page.waitForTimeout(300); // the charts paint again
 }
 

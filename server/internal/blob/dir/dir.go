@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/blob"
 )
 
@@ -35,9 +34,8 @@ type Store struct {
 
 	verdicts *verdicts
 
-	appending sync.Mutex
-	busy      map[string]bool // partial files that are added to now
-	beginning sync.Mutex      // of a partial file
+	busy      blob.Busy  // partial files that are added to now
+	beginning sync.Mutex // of a partial file
 }
 
 // Open uses a folder, makes it when it is missing and clears what a crash left
@@ -63,7 +61,7 @@ func OpenWith(folder string, log *slog.Logger) (*Store, error) {
 		_ = root.Close()
 		return nil, fmt.Errorf("clear the folder of blobs: %w", err)
 	}
-	return &Store{root: root, folder: folder, busy: map[string]bool{}, verdicts: newVerdicts(log)}, nil
+	return &Store{root: root, folder: folder, verdicts: newVerdicts(log)}, nil
 }
 
 // Close releases the folder.
@@ -84,11 +82,11 @@ func (s *Store) Put(ctx context.Context, h blob.Hash, r io.Reader) error {
 	name := path.Join(tmp, rand.Text())
 	if err := s.write(ctx, name, h, r); err != nil {
 		_ = s.root.Remove(name)
-		return diskError(fmt.Errorf("put blob: %w", err))
+		return blob.DiskError(fmt.Errorf("put blob: %w", err))
 	}
 	if err := s.publish(name, folder, file); err != nil {
 		_ = s.root.Remove(name)
-		return diskError(fmt.Errorf("put blob: %w", err))
+		return blob.DiskError(fmt.Errorf("put blob: %w", err))
 	}
 	return nil
 }
@@ -103,7 +101,7 @@ func (s *Store) Keep(ctx context.Context, r io.Reader, limit int64) (h blob.Hash
 	}
 	if err != nil {
 		_ = s.root.Remove(name)
-		return blob.Hash{}, 0, sum, diskError(fmt.Errorf("keep blob: %w", err))
+		return blob.Hash{}, 0, sum, blob.DiskError(fmt.Errorf("keep blob: %w", err))
 	}
 	k.md5.Sum(sum[:0])
 	return h, size, sum, nil
@@ -119,26 +117,16 @@ func (s *Store) keep(ctx context.Context, name string, k *keeping, r io.Reader, 
 		return 0, err
 	}
 	defer f.Close()
-	from := io.LimitReader(contextReader{ctx, r}, limit)
+	from := io.LimitReader(blob.Until(ctx, r), limit)
 	if size, err = io.Copy(io.MultiWriter(f, k.sha256, k.md5), from); err != nil {
 		return 0, err
 	}
-	if more, err := hasMore(contextReader{ctx, r}); err != nil {
+	if more, err := blob.HasMore(blob.Until(ctx, r)); err != nil {
 		return 0, err
 	} else if more {
 		return 0, model.Errorf(model.CodeTooLarge, "the file has more than %d bytes", limit)
 	}
 	return size, errors.Join(f.Sync(), f.Close())
-}
-
-// hasMore reports whether a reader yields another byte.
-func hasMore(r io.Reader) (bool, error) {
-	var one [1]byte
-	_, err := io.ReadFull(r, one[:])
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
-	return err == nil, err
 }
 
 // publishOnce gives a file its name. Where a blob has that name already, the file goes.
@@ -177,18 +165,13 @@ func (s *Store) write(ctx context.Context, name string, want blob.Hash, r io.Rea
 	}
 	defer f.Close()
 	sum := sha256.New()
-	if _, err := io.Copy(io.MultiWriter(f, sum), contextReader{ctx, r}); err != nil {
+	if _, err := io.Copy(io.MultiWriter(f, sum), blob.Until(ctx, r)); err != nil {
 		return err
 	}
 	if got := blob.Hash(sum.Sum(nil)); got != want {
-		return otherHash(got, want)
+		return blob.OtherHash(got, want)
 	}
 	return errors.Join(f.Sync(), f.Close())
-}
-
-func otherHash(got, want blob.Hash) error {
-	return model.Errorf(model.CodeInvalid, "the bytes have the hash %s, not %s", got, want).
-		WithHint("the upload was cut or changed on its way: send it again")
 }
 
 // publish renames and makes the names durable: the file's, and its folder's.
@@ -258,23 +241,3 @@ type reader struct {
 }
 
 func (r reader) Size() int64 { return r.size }
-
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
-}
-
-// diskError names a full disk; other errors stay as they are.
-func diskError(err error) error {
-	if platform.IsDiskFull(err) {
-		return model.Errorf(model.CodeDiskFull, "the server's disk is full").WithHint("free space there and send again")
-	}
-	return err
-}

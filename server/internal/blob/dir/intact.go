@@ -88,7 +88,7 @@ func (v *verdicts) check(ctx context.Context, h blob.Hash, f io.ReadSeeker, info
 
 func (v *verdicts) compare(ctx context.Context, h blob.Hash, f io.ReadSeeker, info fs.FileInfo) (intact bool, err error) {
 	sum := sha256.New()
-	if _, err := io.Copy(sum, contextReader{ctx, f}); err != nil {
+	if _, err := io.Copy(sum, blob.Until(ctx, f)); err != nil {
 		return false, err
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {

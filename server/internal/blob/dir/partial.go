@@ -61,10 +61,10 @@ func (s *Store) Offset(_ context.Context, u blob.Upload) (offset int64, whole bo
 func (s *Store) Append(ctx context.Context, u blob.Upload, offset int64, last bool, r io.Reader) (int64, error) {
 	folder, file := place(u.Hash)
 	name := partialOf(u)
-	if !s.reserve(name) {
-		return offset, model.Errorf(model.CodeConflict, "another upload of this blob is under way").WithHint("ask again how far it is")
+	if !s.busy.Reserve(name) {
+		return offset, blob.UnderWay()
 	}
-	defer s.release(name)
+	defer s.busy.Release(name)
 	if s.renew(u.Hash, file) {
 		_ = s.root.Remove(name) // another owner's came first; else it goes with time
 		next, _, err := s.Offset(ctx, u)
@@ -83,32 +83,9 @@ func (s *Store) Append(ctx context.Context, u blob.Upload, offset int64, last bo
 		}
 	}
 	if err != nil {
-		return next, diskError(fmt.Errorf("append to blob: %w", err))
+		return next, blob.DiskError(fmt.Errorf("append to blob: %w", err))
 	}
 	return next, nil
-}
-
-// reserve lets one append at a time to an upload.
-func (s *Store) reserve(name string) bool {
-	s.appending.Lock()
-	defer s.appending.Unlock()
-	if s.busy[name] {
-		return false
-	}
-	s.busy[name] = true
-	return true
-}
-
-func (s *Store) isBusy(name string) bool {
-	s.appending.Lock()
-	defer s.appending.Unlock()
-	return s.busy[name]
-}
-
-func (s *Store) release(name string) {
-	s.appending.Lock()
-	defer s.appending.Unlock()
-	delete(s.busy, name)
 }
 
 // extend adds to a partial file. What came before r failed stays, but not what
@@ -129,7 +106,7 @@ func (s *Store) extend(ctx context.Context, name string, offset int64, r io.Read
 	if size != offset {
 		return size, elsewhere(size, offset)
 	}
-	n, err := io.Copy(f, contextReader{ctx, r})
+	n, err := io.Copy(f, blob.Until(ctx, r))
 	switch {
 	case platform.IsDiskFull(err):
 		return size, errors.Join(err, f.Truncate(size))
@@ -169,7 +146,7 @@ func (s *Store) complete(name string, want blob.Hash) error {
 		return err
 	}
 	if got := blob.Hash(sum.Sum(nil)); got != want {
-		return otherHash(got, want)
+		return blob.OtherHash(got, want)
 	}
 	return errors.Join(f.Sync(), f.Close())
 }
@@ -205,7 +182,7 @@ func (s *Store) makeWay(owner string) error {
 func (s *Store) dropRested(names []string) error {
 	longest, oldest := "", time.Now().Add(-rest)
 	for _, name := range names {
-		if info, err := s.root.Stat(name); err == nil && info.ModTime().Before(oldest) && !s.isBusy(name) {
+		if info, err := s.root.Stat(name); err == nil && info.ModTime().Before(oldest) && !s.busy.Has(name) {
 			longest, oldest = name, info.ModTime()
 		}
 	}
@@ -232,10 +209,10 @@ func (s *Store) partials() ([]string, error) {
 
 // dropPartial removes a partial file, unless somebody adds to it now.
 func (s *Store) dropPartial(name string) error {
-	if !s.reserve(name) {
+	if !s.busy.Reserve(name) {
 		return nil
 	}
-	defer s.release(name)
+	defer s.busy.Release(name)
 	if err := s.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

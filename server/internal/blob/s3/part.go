@@ -88,10 +88,10 @@ func (s *Store) parts(ctx context.Context, u blob.Upload) (out []part, err error
 // Append implements [blob.Store].
 func (s *Store) Append(ctx context.Context, u blob.Upload, offset int64, last bool, r io.Reader) (next int64, err error) {
 	name := s.upload(u)
-	if !s.reserve(name) {
-		return offset, underWay()
+	if !s.busy.Reserve(name) {
+		return offset, blob.UnderWay()
 	}
-	defer s.release(name)
+	defer s.busy.Release(name)
 	if there, err := s.renew(ctx, u.Hash); err != nil {
 		return offset, wrap("append to blob", err)
 	} else if there {
@@ -128,9 +128,9 @@ func (s *Store) Append(ctx context.Context, u blob.Upload, offset int64, last bo
 // stands is where an upload stands. Where this node added to it last, and the caller goes on
 // there, S3 is not asked: it refuses to write an offset twice.
 func (s *Store) stands(ctx context.Context, u blob.Upload, offset int64) (int64, error) {
-	s.appending.Lock()
+	s.remembering.Lock()
 	at, known := s.ends[s.upload(u)]
-	s.appending.Unlock()
+	s.remembering.Unlock()
 	if known && at == offset && offset > 0 {
 		return at, nil
 	}
@@ -139,16 +139,12 @@ func (s *Store) stands(ctx context.Context, u blob.Upload, offset int64) (int64,
 }
 
 func (s *Store) remember(name string, end int64) {
-	s.appending.Lock()
-	defer s.appending.Unlock()
+	s.remembering.Lock()
+	defer s.remembering.Unlock()
 	if len(s.ends) >= mostUploads {
 		clear(s.ends)
 	}
 	s.ends[name] = end
-}
-
-func underWay() error {
-	return model.Errorf(model.CodeConflict, "another upload of this blob is under way").WithHint("ask again how far it is")
 }
 
 // extend writes what comes as the next parts, also what came before r failed.
@@ -182,7 +178,7 @@ func (s *Store) extendOnce(ctx context.Context, name string, offset int64, r io.
 	once.DisableMultipart = true // whose end is not conditional
 	_, err := s.client.PutObject(ctx, s.bucket, fmt.Sprintf("%s%0*d", name, offsetWidth, offset), f.file, f.size, once)
 	if minio.ToErrorResponse(err).Code == minio.PreconditionFailed {
-		return offset, underWay()
+		return offset, blob.UnderWay()
 	}
 	if err != nil {
 		return offset, errors.Join(failed, failure(err))
@@ -258,21 +254,4 @@ func (s *Store) drop(ctx context.Context, u blob.Upload) {
 			_ = s.client.RemoveObject(ctx, s.bucket, object.Key, minio.RemoveObjectOptions{})
 		}
 	}
-}
-
-// reserve lets one append at a time to an upload on this node.
-func (s *Store) reserve(name string) bool {
-	s.appending.Lock()
-	defer s.appending.Unlock()
-	if s.busy[name] {
-		return false
-	}
-	s.busy[name] = true
-	return true
-}
-
-func (s *Store) release(name string) {
-	s.appending.Lock()
-	defer s.appending.Unlock()
-	delete(s.busy, name)
 }

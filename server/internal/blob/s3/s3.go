@@ -22,7 +22,6 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/blob"
 )
 
@@ -33,12 +32,14 @@ type Store struct {
 	prefix string // of all names, "" or with a slash at its end
 	folder string // for files of this machine
 
-	// sweeping keeps a blob that is being put again from being swept by this node.
-	sweeping sync.Mutex
+	// sweeping keeps a blob that is being put again from being swept by this node. Who puts one
+	// shares it: each waits for S3.
+	sweeping sync.RWMutex
 
-	appending sync.Mutex
-	busy      map[string]bool  // uploads that this node adds to
-	ends      map[string]int64 // of uploads that this node added to: they are not listed each time
+	busy blob.Busy // uploads that this node adds to
+
+	remembering sync.Mutex
+	ends        map[string]int64 // of uploads that this node added to: they are not listed each time
 }
 
 // young is the age up to which a blob that is put again stays as it is: a sweep leaves it for
@@ -55,7 +56,7 @@ func Open(ctx context.Context, place Place, folder, owner string) (*Store, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, bucket: place.Bucket, prefix: place.Prefix, folder: folder, busy: map[string]bool{}, ends: map[string]int64{}}
+	s := &Store{client: client, bucket: place.Bucket, prefix: place.Prefix, folder: folder, ends: map[string]int64{}}
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)); err != nil {
 		return nil, fmt.Errorf("clear the folder of uploads: %w", err)
 	}
@@ -126,7 +127,7 @@ func (s *Store) Put(ctx context.Context, h blob.Hash, r io.Reader) error {
 	}
 	defer f.close()
 	if got := f.hash(); got != h {
-		return wrap("put blob", otherHash(got, h))
+		return wrap("put blob", blob.OtherHash(got, h))
 	}
 	return wrap("put blob", s.store(ctx, s.key(h), f))
 }
@@ -157,8 +158,8 @@ func (s *Store) Delete(ctx context.Context, h blob.Hash) error {
 // renew says whether a blob is there, and makes one that is not young as young as a new one, so
 // that no sweep takes it from who is about to name it.
 func (s *Store) renew(ctx context.Context, h blob.Hash) (there bool, err error) {
-	s.sweeping.Lock()
-	defer s.sweeping.Unlock()
+	s.sweeping.RLock()
+	defer s.sweeping.RUnlock()
 	info, err := s.client.StatObject(ctx, s.bucket, s.key(h), minio.StatObjectOptions{})
 	if isMissing(err) {
 		return false, nil
@@ -201,8 +202,7 @@ func (t *taken) close() {
 	_ = os.Remove(t.file.Name())
 }
 
-// take writes what comes into a file: at most limit bytes, -1 for all. Where r fails, what came
-// is there with the error; the caller closes it in any case that gives one.
+// take writes all that comes into a file: at most limit bytes, -1 for any number.
 func (s *Store) take(ctx context.Context, r io.Reader, limit int64) (*taken, error) {
 	t, err := s.takeSome(ctx, r, limit)
 	if err != nil && t != nil {
@@ -211,62 +211,28 @@ func (s *Store) take(ctx context.Context, r io.Reader, limit int64) (*taken, err
 	return t, err
 }
 
+// takeSome is take that gives what came before r failed, too; the caller closes it.
 func (s *Store) takeSome(ctx context.Context, r io.Reader, limit int64) (*taken, error) {
 	f, err := os.CreateTemp(s.folder, "")
 	if err != nil {
-		return nil, diskError(err)
+		return nil, blob.DiskError(err)
 	}
 	t := &taken{file: f, sha256: sha256.New(), md5: md5.New()} //nolint:gosec // as above
-	from := io.Reader(contextReader{ctx, r})
+	from := blob.Until(ctx, r)
 	if limit >= 0 {
 		from = io.LimitReader(from, limit)
 	}
 	t.size, err = io.Copy(io.MultiWriter(f, t.sha256, t.md5), from)
 	if err == nil && limit >= 0 {
 		var more bool
-		if more, err = hasMore(contextReader{ctx, r}); more {
+		if more, err = blob.HasMore(blob.Until(ctx, r)); more {
 			err = model.Errorf(model.CodeTooLarge, "the file has more than %d bytes", limit)
 		}
 	}
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
-	return t, diskError(err)
-}
-
-// hasMore reports whether a reader yields another byte.
-func hasMore(r io.Reader) (bool, error) {
-	var one [1]byte
-	_, err := io.ReadFull(r, one[:])
-	if errors.Is(err, io.EOF) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-func otherHash(got, want blob.Hash) error {
-	return model.Errorf(model.CodeInvalid, "the bytes have the hash %s, not %s", got, want).
-		WithHint("the upload was cut or changed on its way: send it again")
-}
-
-type contextReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (c contextReader) Read(p []byte) (int, error) {
-	if err := c.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return c.r.Read(p)
-}
-
-// diskError names a full disk; other errors stay as they are.
-func diskError(err error) error {
-	if platform.IsDiskFull(err) {
-		return model.Errorf(model.CodeDiskFull, "the server's disk is full").WithHint("free space there and send again")
-	}
-	return err
+	return t, blob.DiskError(err)
 }
 
 func wrap(what string, err error) error {

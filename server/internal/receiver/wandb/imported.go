@@ -189,5 +189,6 @@ func (u *upsert) reopen(ctx context.Context, v *life) error {
 			return err
 		}
 	}
-	return u.begin(ctx, v, u.version(), "", "", false)
+	_, err = u.begin(ctx, v, beginner{sdk: u.version()})
+	return err
 }

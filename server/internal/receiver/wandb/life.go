@@ -27,8 +27,8 @@ const (
 )
 
 // againMark ends the SDK of a process that opened a run again which has rows, while no other
-// ran, and sent no new row yet: a restart of the server must know it. The writer that such
-// a process has after its first row lacks the mark.
+// ran or none of those that did had sent a new row: a restart of the server must know it. The
+// writer that such a process has after the first row lacks the mark.
 const againMark = " again"
 
 // maxLanes bounds the rows of one step. Those beyond it are refused, and counted.
@@ -78,7 +78,7 @@ type life struct {
 	processes []*process       // that have not ended, oldest first
 	// greatest is the greatest step of a row of any attempt, -1 without one.
 	greatest int64
-	// alone: a process began while no other ran, and sent no new row yet.
+	// alone: a process began while no other ran, and no new row came since. It may have ended.
 	alone bool
 	// rewound: the process that asked for the newest attempt is still to begin, and goes on in it.
 	rewound bool
@@ -269,7 +269,7 @@ func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2
 		p.seen, p.quiet = time.Unix(0, w.SeenNs), w.SeenNs <= w.OpenedNs
 		v.processes = append(v.processes, p)
 	}
-	v.alone = newest.State == model.WriterOpen && strings.HasSuffix(newest.SDK, againMark)
+	v.alone = strings.HasSuffix(newest.SDK, againMark)
 	return nil
 }
 
@@ -317,34 +317,44 @@ func (v *life) laneID(i int) model.WriterID {
 	return v.laneIDs[i]
 }
 
-// begin notes that a process logs into the run. A process that resumes the run says that
-// the one before is over; others are over when they were silent for long. In shared mode
-// (client) none is alone, whoever has ended.
-func (r *Receiver) begin(ctx context.Context, v *life, sdk, host, client string, resumes bool) error {
+// beginner is a process as it begins.
+type beginner struct {
+	sdk, host string
+	client    string // names it in shared mode
+	resumes   bool
+	late      bool // only known by what it sends, as others ended before it
+}
+
+// begin notes that a process logs into the run, and says whether no other did. A process that
+// resumes the run says that the one before is over; others are over when they were silent for
+// long. What is logged after a process began alone goes into a new attempt, whoever has joined
+// it until then. In shared mode none is alone, whoever has ended.
+func (r *Receiver) begin(ctx context.Context, v *life, b beginner) (first bool, err error) {
 	now := r.options.Now()
-	alone, number := true, 0
+	first, number := !b.late, 0
 	for _, p := range v.processes {
-		alone = alone && p.over(now)
+		first = first && p.over(now)
 		number = max(number, p.number+1)
 	}
 	for _, p := range slices.Clone(v.processes) {
-		if err := r.overtake(ctx, v, p, resumes); err != nil {
-			return err
+		if err := r.overtake(ctx, v, p, b.resumes); err != nil {
+			return false, err
 		}
 	}
 	if len(v.processes) == 0 {
 		number = 0
 	}
-	alone = alone && client == "" && !v.shared && !(resumes && v.rewound)
+	attached := b.client != "" || v.shared || b.resumes && v.rewound
+	first = first && !attached
+	v.alone = (first || v.alone) && !attached
 	v.rewound = false
-	// One that is only known by its rows, as others ended before it, has no sdk and no mark.
-	p, err := r.join(ctx, v, newWriter(), processSDK+sdk, host, number, alone && v.greatest >= 0 && sdk != "")
+	p, err := r.join(ctx, v, newWriter(), processSDK+b.sdk, b.host, number, v.alone && v.greatest >= 0)
 	if err != nil {
-		return err
+		return false, err
 	}
-	p.client, v.alone = client, alone
+	p.client = b.client
 	v.processes = append(v.processes, p)
-	return nil
+	return first, nil
 }
 
 // overtake ends a process that is over when another begins.
@@ -459,7 +469,6 @@ func (r *Receiver) end(ctx context.Context, v *life, p *process, failed bool, no
 	if v.processes = others; len(others) > 0 {
 		return nil
 	}
-	v.alone = false
 	for _, lane := range v.lanes {
 		if _, err := lane.Append(ctx, &model.Batch{Updates: []model.Update{{Op: model.OpClose, Text: string(model.StatusFinished), TimeNs: now}}}); err != nil {
 			return err

@@ -114,7 +114,7 @@ func (d *drill) begin(resume bool) {
 	}
 	d.note("begin resume=%v next=%d", resume, c.next)
 	alone := !d.anyAlive()
-	d.oracle.alone = alone
+	d.oracle.alone = d.oracle.alone || alone
 	id := map[string]any{"host": "box", "program": "x", "config": `{"_wandb":{"value":{"cli_version":"0.31.0","t":{"3":[1]}}}}`}
 	if resume {
 		id["id"] = node("Run", d.id(d.name).String())

@@ -229,10 +229,9 @@ func (r *Receiver) store(ctx context.Context, v *life, c *chunk) error {
 		return nil // the last words of a process that has ended, or a heartbeat
 	}
 	if len(v.processes) == 0 { // the other processes have ended
-		if err := r.begin(ctx, v, "", "", c.client, false); err != nil {
+		if _, err := r.begin(ctx, v, beginner{client: c.client, late: true}); err != nil {
 			return err
 		}
-		v.alone = false
 	}
 	p := &placing{r: r, life: v, process: v.of(c), before: v.greatest, now: r.options.Now().UnixNano()}
 	if err := p.all(ctx, c); err != nil {

@@ -183,11 +183,9 @@ func (u *upsert) process(ctx context.Context, v *life) error {
 		return nil
 	}
 	v.resumed = time.Time{}
-	if err := u.begin(ctx, v, u.version(), u.host(), clientOfContext(ctx), resumes); err != nil {
-		return err
-	}
-	u.alone = v.alone
-	return nil
+	var err error
+	u.alone, err = u.begin(ctx, v, beginner{sdk: u.version(), host: u.host(), client: clientOfContext(ctx), resumes: resumes})
+	return err
 }
 
 func (u *upsert) host() string { return cleaned(u.in.Text("host")) }

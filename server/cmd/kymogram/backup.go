@@ -36,23 +36,28 @@ func dataBackupCommand(io stdio) *cobra.Command {
 func dataRestoreCommand(io stdio) *cobra.Command {
 	var f dataFlags
 	var from string
+	var damaged bool
 	cmd := &cobra.Command{
 		Use:   "restore --from DIR",
 		Short: "Make a data folder from a backup",
 		Long: "Make a data folder from a backup; every file is compared with its checksum. The\n" +
 			"folder must be new or empty: move the old one away first. Clients then go on by\n" +
 			"themselves. What they had delivered since the backup and no longer keep is shown\n" +
-			"in the ledger of its run as skipped (restored).",
+			"in the ledger of its run as skipped (restored).\n\n" +
+			"A damaged backup is refused. With --damaged its files come as they are, and those\n" +
+			"that are damaged are named: for when there is no other backup. What is whole is\n" +
+			"served, and the first start repairs the catalog from its mirror.",
 		Example: "  mv /var/lib/kymogram /var/lib/kymogram.old\n  kymogram data restore --from /backup/2026-11-21 --data /var/lib/kymogram",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if from == "" {
 				return usagef("what from? name a backup with --from DIR")
 			}
-			done, err := backup.Restore(cmd.Context(), from, f.data, progress.Bytes(io.err, data.SizeOf(from), "restore"))
+			done, err := backup.Restore(cmd.Context(), from, f.data, damaged, progress.Bytes(io.err, data.SizeOf(from), "restore"))
 			return f.tell(io, done, err)
 		},
 	}
 	f.addTo(cmd, io)
 	cmd.Flags().StringVar(&from, "from", "", "the folder that data backup made")
+	cmd.Flags().BoolVar(&damaged, "damaged", false, "take damaged files as they are, and name them")
 	return cmd
 }

@@ -37,7 +37,7 @@ type Source struct {
 // last, since the catalog names them. The manifest with all checksums ends it.
 func (s *Source) Backup(ctx context.Context, to, version string, bar progress.Bar) (*Copied, error) {
 	began := time.Now()
-	c, err := startCopy(to, bar)
+	c, err := startCopy(s.Folder, to, bar)
 	if err != nil {
 		return nil, err
 	}

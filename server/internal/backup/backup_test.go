@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -85,7 +86,7 @@ func TestThereAndBack(t *testing.T) {
 	if changed, err := backup.Changed(t.Context(), saved); err != nil || len(changed) > 0 {
 		t.Errorf("changed %v, %v", changed, err)
 	}
-	if _, err := backup.Restore(t.Context(), saved, restored, bar()); err != nil {
+	if _, err := backup.Restore(t.Context(), saved, restored, false, bar()); err != nil {
 		t.Fatal(err)
 	}
 	private(t, saved)
@@ -132,11 +133,45 @@ func TestDamageIsNamedAndNotRestored(t *testing.T) {
 		t.Errorf("changed %v, %v", changed, err)
 	}
 	to := filepath.Join(t.TempDir(), "restored")
-	if _, err := backup.Restore(t.Context(), saved, to, bar()); err == nil || !strings.Contains(err.Error(), "store/log in the backup is not what was saved") {
+	if _, err := backup.Restore(t.Context(), saved, to, false, bar()); err == nil || !strings.Contains(err.Error(), "store/log in the backup is not what was saved") {
 		t.Errorf("restored: %v", err)
 	}
 	if _, err := os.Stat(to); !os.IsNotExist(err) {
 		t.Errorf("half a folder has its name: %v", err)
+	}
+	if err := os.Remove(filepath.Join(saved, "blobs", "aa")); err != nil {
+		t.Fatal(err)
+	}
+	done, err := backup.Restore(t.Context(), saved, to, true, bar())
+	if err != nil || !slices.Equal(done.Damaged, []string{"store/log is not what was saved", "blobs/aa is not what was saved"}) {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if got := read(t, to); got["store/log"] != "pointz" || got["catalog.db"] != "runs" || len(got) != 5 {
+		t.Errorf("restored %v", got)
+	}
+}
+
+// TestNoCopyIntoTheFolderItself: such a copy would contain itself, and the next one it.
+func TestNoCopyIntoTheFolderItself(t *testing.T) {
+	s, files := source(t)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(s.Folder, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, to := range []string{filepath.Join(s.Folder, "bk"), filepath.Join(s.Folder, "new", "bk"), s.Folder, filepath.Join(link, "bk"), filepath.Join(s.Folder, "store", "..", "bk")} {
+		if _, err := s.Backup(t.Context(), to, "1.2.3", bar()); err == nil || !strings.Contains(err.Error(), "the copy would contain itself") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+	if got := read(t, s.Folder); len(got) != len(files)+3 {
+		t.Errorf("left %v", got)
+	}
+	saved := s.Folder + "-saved" // a name that begins with the folder's is not in it
+	if _, err := s.Backup(t.Context(), saved, "1.2.3", bar()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := backup.Restore(t.Context(), saved, filepath.Join(saved, "data"), false, bar()); err == nil || !strings.Contains(err.Error(), "the copy would contain itself") {
+		t.Errorf("restored into the backup: %v", err)
 	}
 }
 
@@ -155,7 +190,7 @@ func TestFoldersThatAreNoBackup(t *testing.T) {
 		if manifest != "" {
 			write(t, filepath.Join(folder, "BACKUP.json"), manifest)
 		}
-		if _, err := backup.Restore(t.Context(), folder, to, bar()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := backup.Restore(t.Context(), folder, to, false, bar()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", manifest, err)
 		}
 		_ = os.Remove(filepath.Join(folder, "BACKUP.json"))

@@ -23,12 +23,19 @@ type Copied struct {
 	Files   int     `json:"files"`
 	Bytes   int64   `json:"bytes"`
 	Seconds float64 `json:"seconds"`
+	// Damaged are the files that came as they are, since the backup has them damaged.
+	Damaged []string `json:"damaged,omitempty"`
 
 	verb string
 }
 
 // Print writes it for a person.
 func (c *Copied) Print(out io.Writer) error {
+	for _, text := range c.Damaged {
+		if _, err := fmt.Fprintf(out, "DAMAGED %s\n", text); err != nil {
+			return err
+		}
+	}
 	_, err := fmt.Fprintf(out, "%s %d files, %s, in %s (%.1f s)\n", c.verb, c.Files, table.Bytes(c.Bytes), c.Folder, c.Seconds)
 	return err
 }
@@ -43,8 +50,14 @@ type copying struct {
 	bar  progress.Bar
 }
 
-// startCopy makes the unfinished folder.
-func startCopy(to string, bar progress.Bar) (*copying, error) {
+// startCopy makes the unfinished folder, which is none of the folder that is copied.
+func startCopy(from, to string, bar progress.Bar) (*copying, error) {
+	if below, err := isBelow(to, from); err != nil {
+		return nil, fmt.Errorf("look at %s: %w", to, err)
+	} else if below {
+		return nil, model.Errorf(model.CodeInvalid, "%s lies in %s: the copy would contain itself", to, from).
+			WithHint("name a folder outside of it, best on another disk")
+	}
 	if entries, err := os.ReadDir(to); err == nil && len(entries) > 0 {
 		return nil, model.Errorf(model.CodeConflict, "%s is there and not empty", to).WithHint("name a new folder, or move that one away")
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -58,6 +71,39 @@ func startCopy(to string, bar progress.Bar) (*copying, error) {
 		return nil, fmt.Errorf("make %s: %w", c.partial(), err)
 	}
 	return c, nil
+}
+
+// isBelow says whether a path, which need not exist, is a folder or lies in it. Links
+// are followed.
+func isBelow(path, folder string) (bool, error) {
+	top, err := os.Stat(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil // whoever reads the folder says so
+	}
+	if err != nil {
+		return false, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return false, err
+	}
+	for ; ; path = filepath.Dir(path) {
+		real, err := filepath.EvalSymlinks(path)
+		if err == nil {
+			path = real
+			break
+		}
+		if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {
+			return false, err
+		}
+	}
+	for ; ; path = filepath.Dir(path) {
+		if info, err := os.Stat(path); err == nil && os.SameFile(info, top) {
+			return true, nil
+		}
+		if path == filepath.Dir(path) {
+			return false, nil
+		}
+	}
 }
 
 func (c *copying) partial() string { return c.to + partialSuffix }

@@ -122,8 +122,10 @@ func Changed(ctx context.Context, folder string) (changed []string, err error) {
 		}
 		got, err := hashFile(folder, filepath.FromSlash(row.Path))
 		if err != nil || got != row {
-			changed = append(changed, fmt.Sprintf("%s is not what was saved", row.Path))
+			changed = append(changed, notSaved(row))
 		}
 	}
 	return changed, nil
 }
+
+func notSaved(row manifestRow) string { return row.Path + " is not what was saved" }

@@ -10,7 +10,8 @@ import (
 )
 
 // Restore makes a data folder from a backup; every file is compared with its checksum.
-func Restore(ctx context.Context, from, to string, bar progress.Bar) (*Copied, error) {
+// With damaged set, files that are not what was saved come as they are, and are named.
+func Restore(ctx context.Context, from, to string, damaged bool, bar progress.Bar) (*Copied, error) {
 	began := time.Now()
 	m, err := readManifest(from)
 	if err != nil {
@@ -23,20 +24,31 @@ func Restore(ctx context.Context, from, to string, bar progress.Bar) (*Copied, e
 	if m == nil {
 		return nil, model.Errorf(model.CodeNotFound, "%s is no complete backup: it has no %s", from, manifestFile).WithHint("name the folder that `kymogram data backup --to` made")
 	}
-	c, err := startCopy(to, bar)
+	c, err := startCopy(from, to, bar)
 	if err != nil {
 		return nil, err
 	}
-	for i, row := range m.Files {
+	var changed []string
+	for _, row := range m.Files {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+		had := len(c.rows)
 		if err := c.putFile(from, filepath.FromSlash(row.Path)); err != nil {
 			return nil, err
 		}
-		if len(c.rows) != i+1 || c.rows[i] != row {
-			return nil, model.Errorf(model.CodeInternal, "%s in the backup is not what was saved", row.Path).WithHint("take another backup; `kymogram data verify --data %s` lists all that is damaged", from)
+		if len(c.rows) == had+1 && c.rows[had] == row {
+			continue
 		}
+		if !damaged {
+			return nil, model.Errorf(model.CodeInternal, "%s in the backup is not what was saved", row.Path).
+				WithHint("take another backup; `kymogram data verify --data %s` lists all that is damaged. Is there no other? Restore with --damaged: what is whole is served, and the first start repairs the catalog from its mirror", from)
+		}
+		changed = append(changed, notSaved(row))
 	}
-	return c.finish("restored", began)
+	done, err := c.finish("restored", began)
+	if err == nil {
+		done.Damaged = changed
+	}
+	return done, err
 }

@@ -11,7 +11,10 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
+	"github.com/kymogram/kymogram/server/internal/backup"
+	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/data"
+	"github.com/kymogram/kymogram/server/internal/progress"
 )
 
 // A guest keeps others out where no server runs, and stays beside one that does.
@@ -71,5 +74,45 @@ func TestSurveyOfABackup(t *testing.T) {
 	}
 	if s, err := data.Folder(to).Survey(t.Context(), false, io.Discard); err != nil || !s.OK || s.Err() != nil {
 		t.Errorf("not every byte: %+v, %v", s, err)
+	}
+}
+
+// TestDamageBeforeTheFirstStart: a folder that was restored and never started has a whole
+// mirror, so the catalog comes back from it without the loss of a key.
+func TestDamageBeforeTheFirstStart(t *testing.T) {
+	quiet := slog.New(slog.DiscardHandler)
+	folder := empty(t)
+	guest, err := folder.Guest(t.Context(), quiet)
+	if err == nil {
+		err = errors.Join(guest.PutKey(t.Context(), catalog.Key{ID: "k1", Name: "k", SHA256: [32]byte{7}, CreatedNs: 1}), guest.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved, restored := filepath.Join(t.TempDir(), "saved"), data.Folder(filepath.Join(t.TempDir(), "restored"))
+	if _, err := folder.Backup(t.Context(), saved, "1", io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := backup.Restore(t.Context(), saved, string(restored), false, progress.Bytes(io.Discard, 1, "")); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(restored.Catalog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file[len(file)/2] ^= 1
+	if err := os.WriteFile(restored.Catalog(), file, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	if s, err := restored.Survey(t.Context(), true, io.Discard); err != nil || s.Print(&said) != nil || !strings.Contains(said.String(), "it is damaged, so its runs and keys are not counted") {
+		t.Errorf("%v\n%s", err, said.String())
+	}
+	r, err := restored.Repair(t.Context(), true, quiet, io.Discard)
+	if err != nil || r.Catalog.Rebuilt == "" || len(r.Catalog.Lost) > 0 || r.Catalog.Closed > 0 {
+		t.Errorf("%+v, %v", r.Catalog, err)
+	}
+	if s, err := restored.Survey(t.Context(), true, io.Discard); err != nil || !s.OK || s.Catalog.Keys != 1 {
+		t.Errorf("then %+v, %v", s.Catalog, err)
 	}
 }

@@ -399,7 +399,7 @@ func TestABackupThatIsServed(t *testing.T) {
 				t.Error(err)
 			}
 			var said *model.Error
-			_, err = backup.Restore(t.Context(), string(to), filepath.Join(t.TempDir(), "restored"), progress.Bytes(io.Discard, 1, ""))
+			_, err = backup.Restore(t.Context(), string(to), filepath.Join(t.TempDir(), "restored"), false, progress.Bytes(io.Discard, 1, ""))
 			if !errors.As(err, &said) || !strings.Contains(said.Message, "no backup any more") || !strings.Contains(said.Hint, "kymogram data backup") {
 				t.Errorf("%v", err)
 			}

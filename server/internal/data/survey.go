@@ -174,7 +174,11 @@ func (s *Survey) Print(out io.Writer) error {
 	line("written", "%s over the store's life, %.2f times the %s that were kept", table.Bytes(st.Written), float64(st.Written)/float64(max(1, st.Kept)), table.Bytes(st.Kept))
 	line("log", "%d records in %d files, %s; %d points are only there", st.Records, st.LogFiles, table.Bytes(st.LogBytes), st.LogPoints)
 	line("deleted", "%d runs in the store, %s are freed by the next merges", st.Deleted, table.Bytes(st.DeadBytes))
-	line("catalog", "%d runs, %d of them in the trash, %d freed for good, %d writers, %d keys, %s and %s of its mirror", c.Runs, c.Trash, c.Purged, c.Writers, c.Keys, table.Bytes(c.Bytes), table.Bytes(c.MirrorBytes))
+	if len(c.Damage) > 0 && c.Runs+c.Writers+c.Keys == 0 {
+		line("catalog", "it is damaged, so its runs and keys are not counted, %s and %s of its mirror", table.Bytes(c.Bytes), table.Bytes(c.MirrorBytes))
+	} else {
+		line("catalog", "%d runs, %d of them in the trash, %d freed for good, %d writers, %d keys, %s and %s of its mirror", c.Runs, c.Trash, c.Purged, c.Writers, c.Keys, table.Bytes(c.Bytes), table.Bytes(c.MirrorBytes))
+	}
 	if c.Runs > 0 {
 		line("oldest run", "last activity %s", table.When(c.OldestNs))
 	}

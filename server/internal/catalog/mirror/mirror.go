@@ -28,7 +28,7 @@ type State struct {
 	// move its log into its file; Unfinished when it did not say that it ended.
 	Checkpointed uint64
 	Unfinished   bool
-	// Logless: there is no file of changes, as in no mirror that was ever opened.
+	// Logless: there is no file of changes. Every mirror is made with such a file.
 	Logless bool
 	// Damage names what of the mirror cannot be read or is missing.
 	Damage []string

@@ -248,7 +248,8 @@ func (m *Mirror) Due() bool { return m.log.State().Bytes > max(leastDue, m.snaps
 // Size is what the mirror takes on disk.
 func (m *Mirror) Size() int64 { return m.log.State().Bytes + m.snapshot.Load() }
 
-// Create makes a mirror with a first snapshot.
+// Create makes a mirror with a first snapshot and an empty file of changes: a mirror
+// without that file has lost changes.
 func Create(ctx context.Context, dir string, h Header, rows Rows) error {
 	h.Format = format
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -257,5 +258,26 @@ func Create(ctx context.Context, dir string, h Header, rows Rows) error {
 	if _, err := writeSnapshot(ctx, dir, h, rows); err != nil {
 		return fmt.Errorf("write a snapshot of the catalog: %w", err)
 	}
+	if err := beginLog(dir, h.Position.LSN+1); err != nil {
+		return fmt.Errorf("begin the mirror's log: %w", err)
+	}
 	return wal.OS{}.SyncDir(filepath.Dir(dir))
+}
+
+// beginLog makes the first file of changes, where there is none.
+func beginLog(dir string, next uint64) error {
+	names, err := wal.OS{}.List(dir)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, ok := wal.FirstLSN(name); ok {
+			return nil
+		}
+	}
+	log, _, err := wal.Open(wal.OS{}, dir, wal.Options{SegmentBytes: segmentBytes, NextLSN: next}, nil)
+	if err != nil {
+		return err
+	}
+	return log.Close()
 }

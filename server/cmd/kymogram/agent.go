@@ -115,6 +115,12 @@ func runAgent(cmd *cobra.Command, io stdio, flags agentFlags) error {
 	return flags.collect.during(cmd.Context(), folder, host, a.Run)
 }
 
+// startAgent starts an agent of a folder as programs do.
+func startAgent(folder *spool.Folder) error {
+	_, err := agent.Start(folder, "agent", "--spool", folder.Path, "--idle", agentIdle.String(), "--kind", string(spool.KindAgent))
+	return err
+}
+
 // detach starts this program again as an agent of its own, with the flags of this one.
 func detach(cmd *cobra.Command, io stdio, folder *spool.Folder, flags agentFlags) error {
 	if flags.metrics != "" {

@@ -198,7 +198,10 @@ func TestDoctor(t *testing.T) {
 	if !f["store"].OK || !strings.HasPrefix(f["store"].Detail, "0 points of 0 runs") {
 		t.Errorf("the store: %+v", f["store"])
 	}
-	if code != exitDone || f["key"].Detail != "accepted" || !strings.HasPrefix(f["waiting"].Detail, "100 points of 1 runs") || !strings.Contains(f["spool"].Detail, "survives a killed process") {
+	if code != exitFailed || f["agent"].OK || !strings.Contains(f["agent"].Detail, "100 points of 1 runs wait, and nobody delivers them") {
+		t.Errorf("nobody delivers: %d %+v", code, f["agent"])
+	}
+	if f["key"].Detail != "accepted" || !strings.HasPrefix(f["waiting"].Detail, "100 points of 1 runs") || !strings.Contains(f["spool"].Detail, "survives a killed process") {
 		t.Errorf("%d %+v", code, f)
 	}
 	code, f = findings("--server", "http://"+k.address, "--key", strings.Repeat("0", 40))
@@ -209,6 +212,7 @@ func TestDoctor(t *testing.T) {
 	if code != exitFailed || f["server"].OK || !strings.Contains(f["server"].Hint, "kymogram serve") {
 		t.Errorf("without a server: %d %+v", code, f)
 	}
+	k.ok("sync", "--server", "http://"+k.address)
 	code, out, _ := k.run("doctor", "--server", "http://"+k.address)
 	if code != exitDone || !strings.Contains(out, "ok    clock") {
 		t.Errorf("%d\n%s", code, out)

@@ -32,7 +32,7 @@ func (io stdio) colour() bool { return progress.IsTerminal(io.out) && io.env("NO
 
 // delivery is what the spool's commands need of it.
 func (io stdio) delivery() delivery.Process {
-	return delivery.Process{Version: version, Env: io.env, Err: io.err}
+	return delivery.Process{Version: version, Env: io.env, Err: io.err, StartAgent: startAgent}
 }
 
 func main() {

@@ -5,8 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kymogram/kymogram/internal/spool"
-	"github.com/kymogram/kymogram/server/internal/agent"
 	"github.com/kymogram/kymogram/server/internal/console"
 )
 
@@ -23,8 +21,7 @@ func relayCommand(io stdio) *cobra.Command {
 				return err
 			}
 			// The program may be over, and its agent too.
-			_, err = agent.Start(folder, "agent", "--spool", folder.Path, "--idle", agentIdle.String(), "--kind", string(spool.KindAgent))
-			return err
+			return startAgent(folder)
 		},
 	}
 	cmd.Flags().IntVar(&control, "control", 3, "the descriptor of the socket to the program")

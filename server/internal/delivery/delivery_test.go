@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,6 +117,40 @@ func TestASyncWithoutAServerSaysWhatIsLeft(t *testing.T) {
 	var text strings.Builder
 	if err := out.Print(&text); err != nil || !strings.HasPrefix(text.String(), "0 points delivered in ") || !strings.Contains(text.String(), "0 refused, 0 points left in") {
 		t.Errorf("%s, %v", text.String(), err)
+	}
+}
+
+// TestTheAgentGoesOnAfterASync: it gave way, and its programs count on it.
+func TestTheAgentGoesOnAfterASync(t *testing.T) {
+	f := folder(t)
+	logged(t, f, "one", 3)
+	agent := spool.Holder{PID: 1, Version: "1", Protocol: spool.Protocol, Kind: spool.KindAgent}
+	var started int
+	p := delivery.Process{Version: "1", Env: noEnv, Err: io.Discard, StartAgent: func(in *spool.Folder) error {
+		started++
+		_, err := in.Take(agent)
+		return err
+	}}
+	if out, err := p.Sync(t.Context(), f, delivery.Request{Timeout: 300 * time.Millisecond}); err != nil || out.Agent || started > 0 {
+		t.Errorf("nobody delivered before: %+v, %v", out, err)
+	}
+	hold, err := f.Take(agent)
+	if err != nil || hold == nil {
+		t.Fatal(hold, err)
+	}
+	go func() {
+		for !hold.Asked() {
+			time.Sleep(time.Millisecond)
+		}
+		_ = hold.Release()
+	}()
+	out, err := p.Sync(t.Context(), f, delivery.Request{Timeout: 2 * time.Second})
+	if err != nil || !out.Agent || started != 1 || len(out.Waiting) != 1 || out.Waiting[0].State == delivery.Nobody {
+		t.Errorf("%+v, %v, started %d", out, err, started)
+	}
+	var said strings.Builder
+	if err := out.Print(&said); err != nil || !strings.Contains(said.String(), "the agent runs again") {
+		t.Errorf("%v\n%s", err, said.String())
 	}
 }
 

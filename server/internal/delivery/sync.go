@@ -28,6 +28,8 @@ type Outcome struct {
 	Left    Left    `json:"left"`
 	// Waiting is what is left, by program.
 	Waiting []Waiting `json:"waiting"`
+	// Agent says that the agent, which had given way, was started again.
+	Agent bool `json:"agent_started"`
 	// Ended says why it ended while something was left.
 	Ended string `json:"ended,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -45,6 +47,8 @@ type Process struct {
 	Version string
 	Env     func(string) string
 	Err     io.Writer // takes warnings, and how far it is
+	// StartAgent starts an agent of a folder, which goes on without this program.
+	StartAgent func(folder *spool.Folder) error
 }
 
 // deliverer is one that ends when everything is delivered.
@@ -76,6 +80,10 @@ func (p Process) Sync(ctx context.Context, folder *spool.Folder, r Request) (*Ou
 		ctx, cancel = context.WithTimeout(ctx, r.Timeout)
 		defer cancel()
 	}
+	before, held, err := folder.Held()
+	if err != nil {
+		return nil, err
+	}
 	d := p.deliverer(folder, r.Server, r.Key)
 	totals, err := p.watch(ctx, d, Left{}, r.Timeout == 0)
 	if err != nil {
@@ -89,6 +97,11 @@ func (p Process) Sync(ctx context.Context, folder *spool.Folder, r Request) (*Ou
 	out := &Outcome{
 		Spool: folder.Path, Delivered: totals.Acked, Refused: totals.Refused, Renderings: totals.Renderings, Closed: totals.Closed,
 		Seconds: time.Since(began).Seconds(), Error: totals.Error,
+	}
+	if held && before.Kind == spool.KindAgent && p.StartAgent != nil {
+		if out.Agent, err = p.resume(folder); err != nil {
+			return nil, err
+		}
 	}
 	if out.Waiting, err = List(folder); err != nil {
 		return nil, err
@@ -108,6 +121,27 @@ func (p Process) Sync(ctx context.Context, folder *spool.Folder, r Request) (*Ou
 		}
 	}
 	return out, nil
+}
+
+// agentStarts is how long an agent has to take the folder.
+const agentStarts = 5 * time.Second
+
+// resume starts the agent that gave way, where its programs go on or left something:
+// they were promised that it delivers when the server answers.
+func (p Process) resume(folder *spool.Folder) (bool, error) {
+	ids, err := folder.Writers()
+	if err != nil || len(ids) == 0 {
+		return false, err
+	}
+	if err := p.StartAgent(folder); err != nil {
+		return false, fmt.Errorf("start the agent again: %w", err)
+	}
+	for began := time.Now(); time.Since(began) < agentStarts; time.Sleep(20 * time.Millisecond) {
+		if _, held, err := folder.Held(); held || err != nil {
+			return true, err
+		}
+	}
+	return true, nil
 }
 
 // keepKey leaves a key that was taken to the agent of the runs that go on.
@@ -145,6 +179,9 @@ func (r *Outcome) Print(out io.Writer) error {
 		duration.Text(time.Duration(r.Seconds*float64(time.Second)).Round(100*time.Millisecond)), table.Count(r.Refused), r.Left, r.Spool, r.Closed)
 	if err == nil {
 		err = printWaiting(out, r.Waiting)
+	}
+	if err == nil && r.Agent {
+		_, err = fmt.Fprintln(out, "the agent runs again: it delivers what is left and what programs log from now on")
 	}
 	return err
 }

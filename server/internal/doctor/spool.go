@@ -26,7 +26,7 @@ func (d *Diagnosis) checkSpool(q Question) *spool.Folder {
 	waiting, err := delivery.LeftIn(folder)
 	d.add("waiting", fmt.Sprintf("%s of %d runs are not delivered yet", waiting, waiting.Writers), err)
 	d.add("envs", "no program that logs here shares an environment with another", sharedIn(folder))
-	d.checkHolder(folder)
+	d.checkHolder(folder, waiting)
 	return folder
 }
 
@@ -70,11 +70,15 @@ func sharedIn(folder *spool.Folder) error {
 	return nil
 }
 
-func (d *Diagnosis) checkHolder(folder *spool.Folder) {
+func (d *Diagnosis) checkHolder(folder *spool.Folder, waiting delivery.Left) {
 	holder, held, err := folder.Held()
 	detail := "nobody delivers the spool now; programs start an agent when they log"
-	if held {
+	switch {
+	case held:
 		detail = fmt.Sprintf("process %d (%s, version %s, protocol %d) delivers the spool", holder.PID, holder.Kind, holder.Version, holder.Protocol)
+	case err == nil && waiting.Writers > 0:
+		err = model.Errorf(model.CodeUnavailable, "%s of %d runs wait, and nobody delivers them", waiting, waiting.Writers).
+			WithHint("`kymogram sync` delivers them now, `kymogram agent` from now on; the next program that logs here starts an agent, too")
 	}
 	d.add("agent", detail, err)
 }

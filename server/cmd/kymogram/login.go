@@ -155,14 +155,33 @@ func kept(ctx context.Context, io stdio, in signedIn, path, secret string, err e
 	if err != nil || in.ID == "" {
 		return in, err
 	}
+	earlier := earlierKey(ctx, path, in.Server, secret)
 	if err := auth.SaveCredentials(ctx, path, secret, auth.Addresses(in.Server)...); err != nil {
 		return in, fmt.Errorf("%w; the key %s was made, so end it with: kymogram key revoke %s", err, in.ID, in.ID)
 	}
-	in.Path = path
+	in.Path, in.note = path, earlier
 	if io.env("KYMOGRAM_API_KEY") != "" {
-		in.note = "KYMOGRAM_API_KEY is set, and clients take that key first."
+		in.note = strings.TrimPrefix(in.note+"\nKYMOGRAM_API_KEY is set, and clients take that key first.", "\n")
 	}
 	return in, nil
+}
+
+// earlierKey tells of the key that a new one replaces in the file: it stays valid, since
+// programs that run may use it.
+func earlierKey(ctx context.Context, path, address, secret string) string {
+	stored, err := auth.Credentials(path)
+	if err != nil {
+		return ""
+	}
+	had := stored[auth.Addresses(address)[0]]
+	if had == "" || had == secret {
+		return ""
+	}
+	in, err := own(ctx, &remote.Client{Base: address, Key: had, Flag: "ADDRESS"})
+	if err != nil || in.ID == "" {
+		return "" // it has ended
+	}
+	return fmt.Sprintf("The key %s (%s) was there before and stays valid. When no program uses it any more, end it: kymogram key revoke %s", in.ID, table.Printable(in.Name), in.ID)
 }
 
 // serverAddress is the server that a person means, in its canonical form.

@@ -90,7 +90,9 @@ func viewApplyCommand(io stdio) *cobra.Command {
 			if etag != "" {
 				server.Header = http.Header{"If-Match": {`"` + etag + `"`}}
 			}
+			known := hasProject(cmd.Context(), server, path) == nil
 			stored, err := applyViews(cmd.Context(), server, path, documents)
+			tellStored(io, server.Base, path, known, stored)
 			return errors.Join(tell(io, c.json, stored, nil), err)
 		},
 	}
@@ -163,19 +165,42 @@ func applyViews(ctx context.Context, server *remote.Client, project string, docu
 	return done, nil
 }
 
+// hasProject is an error for a project that no run and no view has made yet. A key that may
+// not read it tells nothing.
+func hasProject(ctx context.Context, server *remote.Client, project string) error {
+	_, err := server.Document(ctx, http.MethodGet, "/api/v1/projects/"+project+"/runs", url.Values{"limit": {"1"}})
+	if model.CodeOf(err) == model.CodeNotFound {
+		return err
+	}
+	return nil
+}
+
+// tellStored says where views are, and that a project is new: its name may be mistyped.
+func tellStored(io stdio, base, project string, known bool, stored shownViews) {
+	for _, v := range stored.Views {
+		fmt.Fprintf(io.err, "stored %s/%s: %s/p/%s/views/%s\n", project, table.Printable(v.Name), base, project, url.PathEscape(v.Name))
+	}
+	if !known && len(stored.Views) > 0 {
+		fmt.Fprintf(io.err, "%s is a new project without runs; for another one delete the views there, and apply them with --project WORKSPACE/PROJECT\n", project)
+	}
+}
+
 func viewPath(project, name string) string {
 	return "/api/v1/projects/" + project + "/views/" + url.PathEscape(name)
 }
 
 // viewOf reads WORKSPACE/PROJECT/NAME, or PROJECT/NAME where one workspace has the project, as a
-// path of the API.
-func viewOf(ctx context.Context, io stdio, server *remote.Client, ref string) (string, error) {
+// path of the API. With a project, ref is NAME.
+func viewOf(ctx context.Context, io stdio, server *remote.Client, project, ref string) (string, error) {
+	if project != "" {
+		ref = project + "/" + ref
+	}
 	at := strings.LastIndex(ref, "/")
 	if at < 1 || view.CheckName(ref[at+1:]) != nil {
 		return "", usagef("%q names no view: give WORKSPACE/PROJECT/NAME", ref)
 	}
-	project, err := projectOf(ctx, io, server, []string{ref[:at]})
-	return viewPath(project, ref[at+1:]), err
+	place, err := projectOf(ctx, io, server, []string{ref[:at]})
+	return viewPath(place, ref[at+1:]), err
 }
 
 func viewListCommand(io stdio) *cobra.Command {
@@ -200,6 +225,11 @@ func viewListCommand(io stdio) *cobra.Command {
 			var list shownViews
 			if err := json.Unmarshal(body, &list); err != nil {
 				return fmt.Errorf("read the list of views: %w", err)
+			}
+			if len(list.Views) == 0 {
+				if err := hasProject(cmd.Context(), server, project); err != nil {
+					return err
+				}
 			}
 			if len(list.Views) == 0 && !c.json {
 				fmt.Fprintf(io.err, "%s has no views; `kymogram view apply FILE --project %s` stores one\n", project, project)
@@ -227,6 +257,7 @@ func (v viewText) Print(out goio.Writer) error {
 
 func viewGetCommand(io stdio) *cobra.Command {
 	var c connection
+	var project string
 	cmd := &cobra.Command{
 		Use:     "get VIEW",
 		Short:   "Print a view document, WORKSPACE/PROJECT/NAME",
@@ -236,7 +267,7 @@ func viewGetCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path, err := viewOf(cmd.Context(), io, server, args[0])
+			path, err := viewOf(cmd.Context(), io, server, project, args[0])
 			if err != nil {
 				return err
 			}
@@ -244,6 +275,7 @@ func viewGetCommand(io stdio) *cobra.Command {
 			return tell(io, c.json, viewText{body}, err)
 		},
 	}
+	cmd.Flags().StringVar(&project, "project", "", "WORKSPACE/PROJECT of the view; VIEW is its name then")
 	c.addTo(cmd)
 	return cmd
 }
@@ -261,7 +293,7 @@ func (d deletedView) Print(out goio.Writer) error {
 
 func viewDeleteCommand(io stdio) *cobra.Command {
 	var c connection
-	var etag string
+	var project, etag string
 	cmd := &cobra.Command{
 		Use:     "delete VIEW",
 		Short:   "Delete a view for good, WORKSPACE/PROJECT/NAME",
@@ -271,7 +303,7 @@ func viewDeleteCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			path, err := viewOf(cmd.Context(), io, server, args[0])
+			path, err := viewOf(cmd.Context(), io, server, project, args[0])
 			if err != nil {
 				return err
 			}
@@ -282,9 +314,10 @@ func viewDeleteCommand(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return errors.Join(response.Body.Close(), tell(io, c.json, deletedView{args[0]}, nil))
+			return errors.Join(response.Body.Close(), tell(io, c.json, deletedView{strings.TrimPrefix(project+"/"+args[0], "/")}, nil))
 		},
 	}
+	cmd.Flags().StringVar(&project, "project", "", "WORKSPACE/PROJECT of the view; VIEW is its name then")
 	cmd.Flags().StringVar(&etag, "etag", "", "delete only the view with this etag")
 	c.addTo(cmd)
 	return cmd

@@ -120,7 +120,7 @@ func (i *influx) signIn(ctx context.Context) (string, error) {
 	case r.status == http.StatusUnauthorized:
 		return "", i.badToken(r)
 	case r.status == http.StatusForbidden && i.kind == influxKymogram:
-		return "", wrong("make a key that may write: kymogram key create --scope ingest", "the key may not write to %s/%s: %s", i.question.Org, i.question.Database, r.said())
+		return "", wrong("make a key that may write: kymogram key create --name influx --scope ingest", "the key may not write to %s/%s: %s", i.question.Org, i.question.Database, r.said())
 	case r.status != http.StatusOK || json.Unmarshal([]byte(r.body), &doc) != nil:
 		return "", wrong("check --org (INFLUXDB_ORG) and the token's rights", "the bucket %s of %s cannot be looked up: %s", i.question.Database, i.question.Org, r.said())
 	case len(doc.Buckets) == 0:
@@ -162,7 +162,7 @@ func (i *influx) badToken(r reply) error {
 	case influx1:
 		hint = "set INFLUXDB_TOKEN to USER:PASSWORD"
 	case influxKymogram:
-		hint = "make a key: kymogram key create --scope ingest,read"
+		hint = "make a key: kymogram key create --name influx --scope ingest,read"
 	}
 	return wrong(hint, "the token is not accepted: %s", r.said())
 }

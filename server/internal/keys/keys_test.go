@@ -77,6 +77,9 @@ func TestPrint(t *testing.T) {
 		{ID: "2", Name: "b", State: "revoked", ExpiresNs: time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local).UnixNano()},
 	}
 	var some, all strings.Builder
+	if place := keys.Place(auth.Document{Workspace: "w"}); place != "w/*" {
+		t.Error(place)
+	}
 	if err := (keys.Listed{Keys: docs}).Print(&some); err != nil || some.String() != "ID  NAME  SCOPES       FOR  STATE  LAST USE  EXPIRES\n1   a\ufffd    ingest,read  w/p  valid  -         -\n" {
 		t.Errorf("%v\n%s", err, some.String())
 	}
@@ -95,6 +98,10 @@ func TestPrintOfWhatWasMade(t *testing.T) {
 		"key": {
 			keys.Created{Document: auth.Document{ID: "1", Name: "n\x1b", Key: "secret"}},
 			"secret\n", "key 1 (n\ufffd): keep it now, it is not shown again\n", "",
+		},
+		"key of a workspace": {
+			keys.Created{Document: auth.Document{ID: "1", Name: "n", Key: "secret", Workspace: "start"}},
+			"secret\n", "key 1 (n): keep it now, it is not shown again\nit is for every project of the workspace start; a key for one project takes --project WORKSPACE/PROJECT, such as default/start\n", "",
 		},
 		"public link": {
 			keys.Published{ID: "1", Link: "http://a/#k", Project: "w/p"},

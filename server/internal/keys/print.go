@@ -20,6 +20,9 @@ type Created struct {
 func (c Created) Print(out io.Writer) error {
 	fmt.Fprintln(out, c.Key)
 	_, err := fmt.Fprintf(c.Notes, "key %s (%s): keep it now, it is not shown again\n", c.ID, table.Printable(c.Name))
+	if err == nil && c.Workspace != "" && c.Project == "" {
+		_, err = fmt.Fprintf(c.Notes, "it is for every project of the workspace %[1]s; a key for one project takes --project WORKSPACE/PROJECT, such as default/%[1]s\n", table.Printable(c.Workspace))
+	}
 	return err
 }
 
@@ -85,7 +88,7 @@ func Place(d auth.Document) string {
 	case d.Workspace == "":
 		return "all"
 	case d.Project == "":
-		return d.Workspace
+		return d.Workspace + "/*"
 	}
 	return d.Workspace + "/" + d.Project
 }

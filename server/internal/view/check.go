@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,12 +31,53 @@ func checkShape(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.UseNumber()
 	if err := walk(dec, "", 0, MaxPanels); err != nil {
-		return err
+		return inLine(err, text, dec.InputOffset())
 	}
 	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("more follows after the view")
 	}
 	return nil
+}
+
+// inLine names the line where a text ends to be JSON.
+func inLine(err error, text []byte, at int64) error {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return err
+	}
+	if syntax != nil {
+		at = max(at, syntax.Offset)
+	}
+	line := 1 + bytes.Count(text[:min(at, int64(len(text)))], []byte{'\n'})
+	return fmt.Errorf("line %d: %w", line, err)
+}
+
+// wrongKind says in the words of JSON which field has a value of the wrong kind.
+func wrongKind(err error) string {
+	var e *json.UnmarshalTypeError
+	if !errors.As(err, &e) {
+		return strings.TrimPrefix(err.Error(), "json: ")
+	}
+	return fmt.Sprintf("%s has a %s where %s is expected", cmp.Or(e.Field, "the view"), e.Value, kindWord(e.Type))
+}
+
+func kindWord(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Map, reflect.Struct:
+		return "an object"
+	case reflect.String:
+		return "a text"
+	case reflect.Bool:
+		return "true or false"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	case reflect.Pointer:
+		return kindWord(t.Elem())
+	default:
+		return "a whole number"
+	}
 }
 
 // walk reads one value, that of the field of a name. Lists in it have at most some entries.

@@ -127,7 +127,7 @@ func Parse(text []byte) (*Document, error) {
 	dec.DisallowUnknownFields()
 	var doc Document
 	if err := dec.Decode(&doc); err != nil {
-		return nil, invalid("", "the view is not the JSON expected: %s", err)
+		return nil, invalid("", "the view is not the JSON expected: %s", wrongKind(err))
 	}
 	if err := doc.check(); err != nil {
 		return nil, err

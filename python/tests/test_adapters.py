@@ -109,6 +109,8 @@ def test_what_a_run_cannot_hold_is_counted(
     for step in range(3):
         writer.add_image("image", None, step)
     writer.add_figure("figure", None)
+    with pytest.raises(AttributeError, match="has no 'add_scaler'; did you mean add_scalar"):
+        writer.add_scaler("loss", 1.0, 1)
     writer.add_text("split/c", "a metric holds one kind", 2)
     writer.add_histogram("narrow", [1e300, 1e300], 1)
     writer.add_histogram("one", 3, 1)

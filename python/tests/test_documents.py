@@ -78,6 +78,9 @@ def test_bad_documents(run: kymogram.Run) -> None:
         kymogram.log_scatter("s", [1], [1], x_title="a\nb")
     with pytest.raises(MetranaValidationError, match=r"numpy\.histogram"):
         kymogram.log_histogram("h", 5)
+    for values in ([0.1, 0.2, 0.3], {"bin_edges": [0, 1], "counts": [1]}):
+        with pytest.raises(MetranaValidationError, match=r"log_histogram takes numpy\.histogram"):
+            kymogram.log_histogram("h", values)
     kymogram.log_scatter("s", [1], [1])
     with pytest.raises(MetranaValidationError, match="holds scatters"):
         kymogram.log_histogram("s", Histogram([0, 1], counts=[1]))

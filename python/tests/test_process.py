@@ -80,6 +80,8 @@ INIT = "import kymogram, os, sys\nkymogram.init(run_name='r', log_level='OFF', c
         ("kymogram.close()", 0, "finished"),
         ("", 0, "finished"),
         ("sys.exit(3)", 3, "finished"),
+        ("with kymogram.init(run_name='r', close_timeout=0): sys.exit(3)", 3, "failed"),
+        ("with kymogram.init(run_name='r', close_timeout=0): sys.exit()", 0, "finished"),
         ("raise RuntimeError('x')", 1, "failed"),
         ("os.kill(os.getpid(), 2)", -2, "failed"),
         ("os._exit(5)", 5, "open"),

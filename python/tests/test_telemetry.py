@@ -237,6 +237,17 @@ def test_sample_rate_leaves_points_out_and_counts_them(run: kymogram.Run) -> Non
     assert logger.counts().logged == found.logged
 
 
+def test_a_time_in_another_unit_and_a_share_above_one_are_told(
+    run: kymogram.Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    logger = miner()
+    logger.log("x", {}, {"v": 1.0}, timestamp=1_795_787_098, sample_rate=50)
+    logger.log("x", {}, {"v": 1.0}, timestamp=1_795_787_098, sample_rate=50)
+    assert logger.counts()[:3] == (2, 0, 0)
+    assert caplog.text.count("looks like seconds: give it times 1_000_000_000") == 1
+    assert caplog.text.count("sample_rate=50 is more than 1") == 1
+
+
 def test_a_wrong_argument_is_counted_and_the_year_1970_kept(served: Served) -> None:
     logger = miner()
     wrong: Any = "0.5"

@@ -152,7 +152,12 @@ def log_histogram(
     goes on from its last step; the same step again replaces the histogram.
     """
     if not isinstance(histogram, Histogram):
-        histogram = Histogram.from_numpy(histogram)
+        if not isinstance(histogram, (tuple, list)) or len(histogram) != 2:
+            raise KymogramValidationError(
+                "log_histogram takes numpy.histogram(values), or kymogram.Histogram(bin_edges, "
+                f"counts=…), not {type(histogram).__name__}"
+            )
+        histogram = Histogram.from_numpy(tuple(histogram))
     document = histogram.document()
     _write(HISTOGRAM, metric_name, document, step, scale, labels, evaluation, timestamp)
 

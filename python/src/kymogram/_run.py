@@ -586,7 +586,7 @@ class Run:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if error is not None:
+        if error is not None and not (isinstance(error, SystemExit) and not error.code):
             self.fail(error)
         self.close()
 

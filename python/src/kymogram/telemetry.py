@@ -200,9 +200,17 @@ class MetricsLogger:
     ) -> None:
         """Log a point; `timestamp` is in nanoseconds. `sample_rate` keeps that share of calls.
 
+        A share is from 0 to 1; above 1 every call is kept, with a warning.
+
         Never raises: what is not kept is counted, and told once through `logging`.
         """
         try:
+            if sample_rate > 1.0:
+                self._tell(
+                    f"sample_rate={sample_rate} is more than 1, so all points are kept: "
+                    "0.5 keeps half of them",
+                    "sample_rate",
+                )
             if sample_rate < 1.0 and random.random() >= sample_rate:
                 self._sampled_out += 1
                 return
@@ -224,7 +232,7 @@ class MetricsLogger:
         system: bool,
         gpu: bool,
     ) -> None:
-        now = time.time_ns() if timestamp is None else int(timestamp)
+        now = time.time_ns() if timestamp is None else self._when(timestamp)
         found = values.process_fields(fields or {})
         more: dict[str, Any] = {}
         if system:
@@ -243,6 +251,19 @@ class MetricsLogger:
         size = self._sink.write(point)
         took = 1e6 * (time.perf_counter() - began)
         logger.debug("1 point, %d fields, %d bytes kept in %.0f µs", len(found), size, took)
+
+    def _when(self, timestamp: int) -> int:
+        """The time of a point; one in another unit than nanoseconds is told."""
+        now = int(timestamp)
+        for unit, least in (("seconds", 10**9), ("milliseconds", 10**12), ("microseconds", 10**15)):
+            if least <= now < 10 * least:
+                factor = 10**18 // least
+                self._tell(
+                    f"timestamp={now} is taken as nanoseconds, thus of 1970; "
+                    f"it looks like {unit}: give it times {factor:_}",
+                    "timestamp",
+                )
+        return now
 
     def _measure(
         self,

@@ -30,6 +30,28 @@ _BINS = 64
 _BINS_MAX = 512
 
 
+# What the writers of torch and tensorboardX have and a run cannot hold.
+_PASSED = (
+    "add_audio",
+    "add_custom_scalars",
+    "add_custom_scalars_marginchart",
+    "add_custom_scalars_multilinechart",
+    "add_embedding",
+    "add_figure",
+    "add_graph",
+    "add_image",
+    "add_image_with_boxes",
+    "add_images",
+    "add_mesh",
+    "add_onnx_graph",
+    "add_openvino_graph",
+    "add_pr_curve",
+    "add_pr_curve_raw",
+    "add_tensor",
+    "add_video",
+)
+
+
 class SummaryWriter:
     """Scalars, texts, histograms and hyper-parameters go into a Kymogram run.
 
@@ -230,9 +252,14 @@ class SummaryWriter:
         voice.warn(f"SummaryWriter.{method} keeps nothing: {why}", once=f"{method} {tag}")
 
     def __getattr__(self, name: str) -> Any:
-        """Every other add_…: accepted, warned of once."""
-        if not name.startswith("add_"):
-            raise AttributeError(f"SummaryWriter has no {name!r}")
+        """Every other add_… of TensorBoard's writers: accepted, warned of once."""
+        if name not in _PASSED:
+            import difflib
+
+            known = [one for one in (*dir(type(self)), *_PASSED) if not one.startswith("_")]
+            meant = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {meant[0]}?" if meant else ""
+            raise AttributeError(f"SummaryWriter has no {name!r}{hint}")
         return lambda *_, **__: self._pass(name, "Kymogram has numbers, texts and histograms")
 
     def flush(self) -> None:

@@ -137,7 +137,7 @@ func TestCSV(t *testing.T) {
 				`a|ML_STEP text [0 1 2] [5000000000 5000000000 5000000000] ["x" "2" "z"]`, "b|ML_STEP float64 [0 2] [5000000000 5000000000] [1 3]",
 				`b/text|ML_STEP text [1] [5000000000] ["y"]`,
 			},
-			0,
+			1,
 		},
 		"the configuration": {
 			"step,lr,params.layers,a\n0,0.1,3,1\n1,,3,2\n",

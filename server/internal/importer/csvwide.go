@@ -85,6 +85,9 @@ func (t *table) wide(name string, step, timeNs int64, text string) {
 	case t.sheet.each:
 		// It is in the configuration.
 	case known != nil && known.Kind == model.KindFloat:
+		if t.series[plain(name+"/text").String()] == nil { // the first of the column
+			t.damage(t.sheet.file, -1, "line %d: %q in the column %s is no number; such cells are kept as the text %s/text", t.sheet.line, model.Clip(text), clean(name, maxShown), clean(name, maxShown))
+		}
 		t.text(name+"/text", step, timeNs, text)
 	default:
 		t.text(name, step, timeNs, text)

@@ -184,6 +184,11 @@ func counted(n int, what string) string {
 // unknownRun says that there is no run of a name, and which ones are near.
 func (s *Service) unknownRun(ctx context.Context, ref string) error {
 	none := model.Errorf(model.CodeNotFound, "there is no run %q", model.Clip(ref))
+	if place, err := s.projectOf(ctx, ref); err != nil {
+		return err
+	} else if place != "" {
+		return none.WithHint("%s is a project; its runs: kymogram runs list %s", place, place)
+	}
 	near, err := s.nearRuns(ctx, ref)
 	if err != nil {
 		return err
@@ -192,6 +197,27 @@ func (s *Service) unknownRun(ctx context.Context, ref string) error {
 		return none.WithHint("did you mean %s?", strings.Join(near, " or "))
 	}
 	return none.WithHint("`kymogram runs list` shows the newest runs that you may read, `kymogram projects` the projects")
+}
+
+// projectOf is the project that somebody named in the place of a run, "" where there is none.
+func (s *Service) projectOf(ctx context.Context, ref string) (string, error) {
+	workspace, name, ok := strings.Cut(ref, "/")
+	if !ok {
+		workspace, name = "", ref
+	}
+	if model.CheckPlace("w", name) != nil {
+		return "", nil
+	}
+	found, err := s.projectsNamed(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	for _, p := range found {
+		if workspace == "" || workspace == p.Workspace {
+			return path(p.Workspace, p.Project), nil
+		}
+	}
+	return "", nil
 }
 
 // nearRuns are the paths of runs that a reference may have meant.
@@ -370,9 +396,31 @@ func (s *Service) nearProjects(ctx context.Context, name string) (out []catalog.
 	return out, nil
 }
 
+// projectsIn are some projects of a workspace, by their paths.
+func (s *Service) projectsIn(ctx context.Context, workspace string) (out []string, err error) {
+	if strings.Contains(workspace, "/") {
+		return nil, nil
+	}
+	all, _, err := s.runs.ListProjects(ctx, MaxRuns, "")
+	if err != nil {
+		return nil, fmt.Errorf("list projects: %w", err)
+	}
+	for _, p := range all {
+		if p.Workspace == workspace && len(out) < suggestions && s.Allow(ctx, p.Workspace, p.Name) == nil {
+			out = append(out, path(p.Workspace, p.Name))
+		}
+	}
+	return out, nil
+}
+
 // unknownProject says that there is no project, and which ones are near.
 func (s *Service) unknownProject(ctx context.Context, ref, project string) error {
 	none := model.Errorf(model.CodeNotFound, "there is no project %s", model.Clip(ref))
+	if within, err := s.projectsIn(ctx, ref); err != nil {
+		return err
+	} else if len(within) > 0 {
+		return none.WithHint("%s is a workspace, with %s", model.Clip(ref), strings.Join(within, ", "))
+	}
 	near, err := s.projectsNamed(ctx, project) // of another workspace
 	if err == nil && len(near) == 0 {
 		near, err = s.nearProjects(ctx, project)

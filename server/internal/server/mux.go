@@ -63,6 +63,44 @@ type mux struct {
 	gate      *gate
 }
 
+// ServeHTTP answers what no route takes as the page does for a visit: with JSON.
+func (m *mux) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if _, pattern := m.mux.Handler(r); pattern == "" && !m.known(r) {
+		err := model.Errorf(model.CodeNotFound, "there is nothing at %s", r.URL.Path)
+		m.metrics.Refusal(selfmetrics.HTTP, model.CodeNotFound)
+		Fail(w, r, m.log, err.WithHint("%s", nearest(r.URL.Path)))
+		return
+	}
+	m.mux.ServeHTTP(w, r)
+}
+
+// known says that a path has a route of another method.
+func (m *mux) known(r *http.Request) bool {
+	for _, method := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		as := *r
+		as.Method = method
+		if _, pattern := m.mux.Handler(&as); pattern != "" && pattern != "GET /" {
+			return true
+		}
+	}
+	return false
+}
+
+// nearest is what somebody may have meant who wrote to a path that is not there.
+func nearest(path string) string {
+	switch {
+	case strings.HasPrefix(path, "/api/v2/query"):
+		return "there is no Flux: ask InfluxQL at /query (docs/influx.md)"
+	case strings.HasPrefix(path, "/api/v2/"), strings.HasPrefix(path, "/api/v3/"):
+		return "line protocol is taken at /api/v2/write and /write (docs/influx.md)"
+	case strings.HasPrefix(path, "/v1/"):
+		return "of OpenTelemetry only metrics are taken: /v1/metrics (docs/opentelemetry.md)"
+	case strings.HasPrefix(path, "/prometheus/"):
+		return "the path is /prometheus/WORKSPACE/PROJECT/api/v1/… (docs/prometheus.md)"
+	}
+	return "/docs lists what this server takes"
+}
+
 // handle registers a handler under "METHOD /pattern".
 func (m *mux) handle(pattern string, h http.Handler) {
 	rule, ok := m.rules[pattern]

@@ -261,7 +261,7 @@ func (s *Server) routes() (h http.Handler, patterns []string, err error) {
 			m.handle(pattern, h)
 		}
 	}
-	return s.outer(m.mux), slices.Sorted(maps.Keys(m.patterns)), m.err
+	return s.outer(m), slices.Sorted(maps.Keys(m.patterns)), m.err
 }
 
 // Shared are the figures of what callers share, for /metrics.

@@ -609,6 +609,16 @@ func TestThePage(t *testing.T) {
 	if a := f.do("GET", "/api/v1/missing", "", visit); a.code != 404 || a.errorCode() != model.CodeNotFound {
 		t.Errorf("a missing route: %+v", a)
 	}
+	for path, hint := range map[string]string{
+		"/api/v2/query": "there is no Flux", "/v1/traces": "only metrics", "/prometheus/llm/api/v1/query": "/prometheus/WORKSPACE/PROJECT/", "/nothing": "/docs",
+	} {
+		if a := f.do("POST", path, ""); a.code != 404 || a.errorCode() != model.CodeNotFound || !strings.Contains(a.body, hint) {
+			t.Errorf("a write to %s: %+v", path, a)
+		}
+	}
+	if a := f.do("POST", "/healthz", ""); a.code != http.StatusMethodNotAllowed || a.header.Get("Allow") == "" {
+		t.Errorf("another method of a route: %+v", a)
+	}
 	plain := f.do("GET", "/assets/app-abc1.js", "")
 	small := f.do("GET", "/assets/app-abc1.js", "", withHeader("Accept-Encoding", "gzip"))
 	if len(plain.body) != 11_000 || small.header.Get("Content-Encoding") != "gzip" || len(small.body) > 1000 {

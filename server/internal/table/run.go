@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -34,6 +35,24 @@ type runLine struct {
 	} `json:"summary"`
 }
 
+// called is the name by which commands know a run, with the one that pages show.
+func (r *runLine) called() string {
+	if r.DisplayName == "" || r.DisplayName == r.Name {
+		return r.Name
+	}
+	return cmp.Or(r.Name, r.ID) + " (" + r.DisplayName + ")"
+}
+
+// shortTags are the first tags of a run; a thousand would make its line as long as a page.
+func shortTags(tags []string) string {
+	const most = 60
+	text := strings.Join(tags, ",")
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + "… (" + strconv.Itoa(len(tags)) + " tags)"
+}
+
 // Runs is the list of a project; colour is for terminals.
 func Runs(out io.Writer, items []json.RawMessage, colour bool) error {
 	return runs(out, items, colour, "", func(*runLine) string { return "" })
@@ -53,8 +72,8 @@ func runs(out io.Writer, items []json.RawMessage, colour bool, head string, plac
 		if err := json.Unmarshal(raw, &r); err != nil {
 			return fmt.Errorf("read run: %w", err)
 		}
-		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%s\t%s\n", status.cell(r.Status, r.Status), place(&r), Printable(cmp.Or(r.DisplayName, r.Name)),
-			When(r.CreatedNs), Duration(r.DurationMs), Printable(strings.Join(r.Tags, ",")), r.ID)
+		fmt.Fprintf(w, "%s\t%s%s\t%s\t%s\t%s\t%s\n", status.cell(r.Status, r.Status), place(&r), Printable(r.called()),
+			When(r.CreatedNs), Duration(r.DurationMs), Printable(shortTags(r.Tags)), r.ID)
 	}
 	return w.Flush()
 }

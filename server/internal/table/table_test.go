@@ -49,6 +49,12 @@ func TestTables(t *testing.T) {
 	if want := "STATUS  NAME  CREATED  DURATION  TAGS  ID\nfailed  a\ufffd    -        1s        x,y   1\n"; err != nil || runs.String() != want {
 		t.Errorf("%v\n%s", err, runs.String())
 	}
+	var named strings.Builder
+	many := `"t` + strings.Repeat(`","tag`, 999) + `"`
+	err = table.Runs(&named, items(`{"id":"1","name":"4x7f","display_name":"hello","status":"failed"}`, `{"id":"2","name":"a","display_name":"a","status":"lost","tags":[`+many+`]}`), false)
+	if lines := strings.Split(named.String(), "\n"); err != nil || !strings.Contains(lines[1], "4x7f (hello)") || strings.Contains(lines[2], "(a)") || !strings.Contains(lines[2], "… (1000 tags)") || len(lines[2]) > 200 {
+		t.Errorf("%v\n%s", err, named.String())
+	}
 	if err := table.Runs(&coloured, items(`{"status":"failed"}`), true); err != nil || !strings.Contains(coloured.String(), "\x1b[31mfailed\x1b[0m") {
 		t.Errorf("%v\n%q", err, coloured.String())
 	}

@@ -107,6 +107,7 @@ def test_arguments_of_log(
 INITS: list[tuple[str, dict[str, Any]]] = [
     ("workspace_name contains ' ' at place 1", {"workspace_name": "a b"}),
     ("workspace_name is empty", {"workspace_name": ""}),
+    ("workspace_name='team', project_name='digits'", {"project_name": "team/digits"}),
     ("project_name contains '-' at place 0", {"project_name": "-a"}),
     ("project_name contains 'é'", {"project_name": "é"}),
     ("129 bytes", {"project_name": "x" * 129}),

@@ -6,10 +6,12 @@ import logging
 import math
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import textwrap
+import threading
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 import pytest
 
 import kymogram
+from kymogram._telemetry import influx
 from kymogram.telemetry import MetricsLogger, get_gpu_metrics, get_system_metrics
 
 from .rig import Served
@@ -246,6 +249,21 @@ def test_a_time_in_another_unit_and_a_share_above_one_are_told(
     assert logger.counts()[:3] == (2, 0, 0)
     assert caplog.text.count("looks like seconds: give it times 1_000_000_000") == 1
     assert caplog.text.count("sample_rate=50 is more than 1") == 1
+
+
+def test_an_influxdb_without_tls_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert influx.version_of(f"https://{address}") is None
+    assert f"https://{address} speaks no TLS: give host='http://{address}'" in caplog.text
 
 
 def test_a_wrong_argument_is_counted_and_the_year_1970_kept(served: Served) -> None:

@@ -277,7 +277,10 @@ ARGUMENTS = (
         checks.run,
     ),
     Argument(*("display_name", "str | None", None), "the name that pages show", checks.run),
-    Argument(*("organization", "str | None", None), "the organisation goes before the workspace"),
+    Argument(
+        *("organization", "str | None", None),
+        "the organisation; the workspace is then `ORGANIZATION.WORKSPACE`, such as `acme.default`",
+    ),
     Argument(
         *("server", "str | None", None),
         "where the points go",

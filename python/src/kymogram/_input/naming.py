@@ -243,6 +243,11 @@ def place(what: str, value: object) -> str:
     name = _text(what, value, 128)
     for index, character in enumerate(name):
         plain = character.isascii() and character.isalnum()
+        if character == "/" and what == "project_name" and 0 < index < len(name) - 1:
+            raise KymogramValidationError(
+                f"{what} is {name!r}: write workspace_name={name[:index]!r}, "
+                f"project_name={name[index + 1 :]!r}"
+            )
         if not plain and (index == 0 or character not in "._-"):
             raise KymogramValidationError(
                 f"{what} contains {character!r} at place {index}: {name!r}. "

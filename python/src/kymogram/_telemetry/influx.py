@@ -101,11 +101,22 @@ def version_of(url: str) -> str | None:
             found = answer.headers.get("X-Influxdb-Version", "")
     except urllib.error.HTTPError as error:
         found = error.headers.get("X-Influxdb-Version", "")
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        _tell_plain(url, error)
         return None
     major, _, minor = found.lstrip("v").partition(".")
     old = major == "1" and minor.partition(".")[0].isdigit() and int(minor.partition(".")[0]) < 8
     return "v1" if old else "v2"
+
+
+def _tell_plain(url: str, error: Exception) -> None:
+    """Name the remedy where a port that was asked for TLS speaks plain HTTP."""
+    import ssl
+
+    cause = getattr(error, "reason", error)
+    plain = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
+    if isinstance(cause, ssl.SSLError) and cause.reason in plain:
+        logger.error("%s speaks no TLS: give host=%r", url, url.replace("https://", "http://", 1))
 
 
 class Sink:

@@ -28,6 +28,7 @@ func completeAll(root *cobra.Command, io stdio) {
 	}
 	files := " spool data output out to from config wallet-path seen key-file "
 	root.Args = arguments(root.Use)
+	root.SetFlagErrorFunc(flagError)
 	for _, cmd := range root.Commands() {
 		completeAll(cmd, io)
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -117,15 +119,44 @@ its package bash-completion:
 // NAME ARG…: what is shown and what is taken are one.
 func arguments(use string) cobra.PositionalArgs {
 	_, args, _ := strings.Cut(use, " ")
+	least, most := 1, 1
 	switch {
 	case args == "" || strings.HasPrefix(args, "--"):
-		return cobra.NoArgs
+		least, most = 0, 0
 	case strings.HasPrefix(args, "["):
-		return cobra.MaximumNArgs(1)
+		least = 0
 	case strings.HasSuffix(args, "…"):
-		return cobra.MinimumNArgs(1)
+		most = math.MaxInt
 	}
-	return cobra.ExactArgs(1)
+	return func(cmd *cobra.Command, given []string) error {
+		switch {
+		case len(given) < least:
+			return usagef("%s is missing", strings.TrimSuffix(args, "…"))
+		case len(given) <= most:
+			return nil
+		case most > 0:
+			return usagef("there is one argument, %s, not %d: quote a text with spaces", strings.Trim(args, "[]"), len(given))
+		case cmd.HasSubCommands():
+			return cobra.NoArgs(cmd, given) // the name of a command
+		}
+		for _, name := range []string{"data", "config", "spool"} {
+			if cmd.Flags().Lookup(name) != nil {
+				return usagef("%s takes no argument: name it with a flag, --%s %s", cmd.CommandPath(), name, given[0])
+			}
+		}
+		return usagef("%s takes no argument, not %q", cmd.CommandPath(), given[0])
+	}
+}
+
+// notANumber is what Go says of a flag's value.
+var notANumber = regexp.MustCompile(`strconv\.Parse(Int|Float|Uint): .*`)
+
+// flagError says in words what a flag's value must be.
+func flagError(_ *cobra.Command, err error) error {
+	if text := notANumber.ReplaceAllString(err.Error(), "it must be a number"); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
 }
 
 // group fills in a command that does nothing but hold others.

@@ -49,8 +49,11 @@ kymogram projects lists the projects.`,
 			if err != nil {
 				return err
 			}
-			if len(columns) > 0 && !asCSV || asCSV && (f.json || f.limit > 0 || query.Has("cursor")) {
-				return usagef("--csv writes all runs: it goes with --column, not with --json, --limit or --cursor")
+			if len(columns) > 0 && !asCSV {
+				return usagef("--column is for --csv: add --csv, or leave it out")
+			}
+			if asCSV && (f.json || f.limit > 0 || query.Has("cursor")) {
+				return usagef("--csv writes all runs: it takes no --json, --limit or --cursor")
 			}
 			server, err := f.dial(io)
 			if err != nil {

@@ -8,6 +8,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"net"
 	"net/url"
@@ -132,7 +133,7 @@ func defaultData(env func(string) string) string {
 
 // Validate reports the first setting that cannot work.
 func (c *Config) Validate() error {
-	checks := []func() error{c.checkData, c.checkBlob, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain}
+	checks := []func() error{c.checkData, c.checkBlob, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain, c.checkPlaces}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -148,6 +149,22 @@ func invalid(format string, args ...any) *model.Error {
 func (c *Config) checkData() error {
 	if c.Data == "" {
 		return invalid("data: no folder is given").WithHint("name one with --data DIR")
+	}
+	return nil
+}
+
+// checkPlaces refuses a workspace or project that every request without one would fail with.
+func (c *Config) checkPlaces() error {
+	for _, place := range []struct{ section, workspace, project string }{
+		{"influx", c.Influx.Workspace, ""},
+		{"promwrite", c.Promwrite.Workspace, c.Promwrite.Project},
+		{"otlp", c.OTLP.Workspace, c.OTLP.Project},
+	} {
+		if err := model.CheckPlace(cmp.Or(place.workspace, "default"), cmp.Or(place.project, "default")); err != nil {
+			e := *model.Shown(err)
+			e.Message = place.section + ": " + e.Message
+			return &e
+		}
 	}
 	return nil
 }

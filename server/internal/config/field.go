@@ -74,6 +74,9 @@ func (f Field) set(c *Config, text, where string) error {
 	case int64:
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
+			if strings.HasSuffix(f.Key, "bytes") {
+				return invalid("%s is %q, it must be a whole number of bytes, such as 200000000000", where, text)
+			}
 			return invalid("%s is %q, it must be a whole number", where, text)
 		}
 		v.SetInt(n)

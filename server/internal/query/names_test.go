@@ -3,6 +3,7 @@ package query_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,6 +75,16 @@ func (o *office) HasProject(_ context.Context, workspace, project string) (bool,
 
 func (o *office) NamedProjects(_ context.Context, name string, limit int) ([]catalog.Place, error) {
 	return o.ProjectsNear(context.Background(), name, limit)
+}
+
+func (o *office) ListProjects(_ context.Context, limit int, _ string) (out []catalog.Project, _ string, _ error) {
+	for _, r := range o.runs {
+		p := catalog.Project{Workspace: r.Workspace, Name: r.Project}
+		if !slices.Contains(out, p) && len(out) < limit {
+			out = append(out, p)
+		}
+	}
+	return out, "", nil
 }
 
 func (o *office) ProjectsNear(_ context.Context, name string, limit int) (out []catalog.Place, _ error) {

@@ -28,9 +28,20 @@ func Split(setting, place, text string) (name, rule string, err error) {
 	name, rule, ok := strings.Cut(text, "=")
 	if !ok || name == "" {
 		return "", "", model.Errorf(model.CodeInvalid, "%s: %q is not of the form %s=RULE", setting, model.Clip(text), strings.ToUpper(place)).
-			WithHint("Such as templar={role}-{uid}|default; the %s * is for all others.", place)
+			WithHint("Alternatives are separated by |, such as templar=%s; the %s * is for all others.", example(setting), place)
 	}
 	return name, rule, nil
+}
+
+// example is a rule of a setting.
+func example(setting string) string {
+	switch {
+	case strings.HasSuffix(setting, ".axes"):
+		return "window|global_step"
+	case strings.HasSuffix(setting, ".attributes"):
+		return "role|uid"
+	}
+	return "{role}-{uid}|default"
 }
 
 // Parse reads alternatives: texts with tags in braces, separated by |.

@@ -356,7 +356,7 @@ func TestCommandsFailClearly(t *testing.T) {
 		{2, "address of a server", []string{"runs", "list", "--server", "nope"}},
 		{1, "no run \"lab/digits/none\"", []string{"runs", "show", "lab/digits/none"}},
 		{1, "no project", []string{"runs", "list", "lab/none"}},
-		{1, "RE2", []string{"export", id, "--metric", "(", "-o", target}},
+		{1, "--metric is not a regular expression", []string{"export", id, "--metric", "(", "-o", target}},
 		{1, "kymogram serve", []string{"runs", "list", "--server", "http://127.0.0.1:1"}},
 		{1, "API key", []string{"runs", "list", "lab/digits", "--key", strings.Repeat("0", 40)}},
 		{1, "create", []string{"export", id, "-o", filepath.Join(target, "below", "a.csv")}},

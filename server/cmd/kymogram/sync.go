@@ -25,7 +25,7 @@ func syncCommand(io stdio) *cobra.Command {
 
 What is delivered is freed as it goes. Ends with 0 when everything is delivered that was
 there when it began; what a program logs meanwhile is its agent's again. Else it lists what
-is left and why. An agent that delivered before it goes on after it. Run it again whenever
+is left and why. An agent that delivered before continues then. Run it again whenever
 it was interrupted: it resumes where it stopped, and nothing is stored twice. Without
 --timeout it gives up after 30 s without progress.`,
 		Example: `  kymogram sync

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
 	"github.com/kymogram/kymogram/read"
 	"github.com/kymogram/kymogram/read/record"
 	"github.com/kymogram/kymogram/server/internal/progress"
+	"github.com/kymogram/kymogram/server/internal/table"
 )
 
 // exportPage is how many points one request brings: about 6 MB.
@@ -53,6 +56,9 @@ func (e *Export) Save(ctx context.Context, path string, out, shown io.Writer) er
 	if err != nil {
 		return err
 	}
+	if len(series) == 0 && e.Metric != "" {
+		fmt.Fprintf(shown, "no metric of the run matches --metric %s; `kymogram series list %s` lists them\n", table.Printable(e.Metric), e.Run)
+	}
 	total := int64(0)
 	for _, s := range series {
 		total += int64(s.Count)
@@ -76,6 +82,13 @@ func (e *Export) Series(ctx context.Context) ([]*read.Series, error) {
 	}
 	var out []*read.Series
 	for s, err := range read.Over(e.Server).ByID(e.Run).Series(ctx, e.Metric, options...) {
+		var refused *model.Error
+		if errors.As(err, &refused) && strings.HasPrefix(refused.Message, "q is not a regular") {
+			named := *refused // by the flag, not by the parameter of HTTP
+			named.Message = "--metric" + strings.TrimPrefix(refused.Message, "q")
+			named.Hint = "--metric" + strings.TrimPrefix(refused.Hint, "q")
+			return nil, &named
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -91,6 +91,9 @@ type life struct {
 	resumed time.Time
 	// resumeFrom is the first step that the next attempt hides of those before.
 	resumeFrom *int64
+	// plain are the keys of the summary that were no series when it was last compared, so that
+	// they are attributes; nil: not known.
+	plain map[string]bool
 
 	users int
 	used  time.Time
@@ -212,7 +215,7 @@ func (v *life) close() {
 		p.session.Close()
 	}
 	v.lanes, v.laneIDs, v.processes, v.loaded = nil, nil, nil, false
-	v.rewound, v.alone, v.resumeFrom = false, false, nil
+	v.rewound, v.alone, v.resumeFrom, v.plain = false, false, nil, nil
 }
 
 // load reads what is known of a run that was written to before.

@@ -102,3 +102,46 @@ func TestAttemptOfAnotherClient(t *testing.T) {
 		t.Errorf("the other client: %+v", all)
 	}
 }
+
+// An import turns to a new attempt where its run had failed. Whatever of that a full disk cuts
+// off, the run ends as its source says, and what ended before stays as it was.
+func TestImportOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	cut := map[int]bool{}
+	for limit, taken := int64(0), false; !taken; limit += 32 {
+		l := newLab(t)
+		imports := func(state string) []struct{ Message string } {
+			in := map[string]any{"key": "team/proj/run", "createdAt": "2026-01-02T03:04:05Z", "endedAt": "2026-01-02T04:04:05Z", "state": state}
+			return l.ask(`mutation($in: In) { upsertBucket(input: $in) { inserted } }`, map[string]any{"in": map[string]any{"name": "run", "modelName": "p", "entityName": "w", "imported": in}}).Errors
+		}
+		must := func(state string) {
+			t.Helper()
+			if failed := imports(state); len(failed) > 0 {
+				t.Fatal(failed)
+			}
+		}
+		must("")
+		l.sends("run", historyAt(0, plainRow(1, 1)))
+		must("failed")
+		l.fs.Limit(l.fs.Used() + limit)
+		taken = len(imports("")) == 0
+		l.fs.Limit(0)
+		cut[len(l.writersOf("run", ""))] = true
+		if limit%64 == 0 {
+			l.restart()
+		}
+		must("")
+		l.sends("run", historyAt(1, plainRow(2, 2)))
+		must("finished")
+		var ends []string
+		for _, w := range l.writersOf("run", processSDK) {
+			ends = append(ends, fmt.Sprint(w.Attempt, " ", w.State))
+		}
+		if run := l.run("run"); run["state"] != "finished" || ends[0] != "1 failed" || slices.ContainsFunc(ends, func(e string) bool { return strings.HasSuffix(e, "open") }) {
+			t.Errorf("a disk with %d bytes: %v, %v", limit, run["state"], ends)
+		}
+	}
+	if len(cut) < 2 { // an attempt without a process, one with it
+		t.Errorf("writers that were left: %v", cut)
+	}
+}

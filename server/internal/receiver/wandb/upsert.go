@@ -86,6 +86,7 @@ func (r *Receiver) upsertBucket(ctx context.Context, args graph.Args) (graph.Fie
 	}
 	if u.imports() {
 		if err := u.ends(ctx, v); err != nil {
+			v.close() // it is read anew
 			return nil, err
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/compress"
@@ -238,5 +239,42 @@ func TestDamagedPagesOfParquet(t *testing.T) {
 		if run, err := found[0].Read(t.Context()); err == nil && run.Points() > 20*2 {
 			t.Errorf("bit %d: %d points", bit, run.Points())
 		}
+	}
+}
+
+// Numbers of every width and sign are those that were written.
+func TestNumbersOfParquet(t *testing.T) {
+	t.Parallel()
+	schema := arrow.NewSchema([]arrow.Field{
+		{Name: "i8", Type: arrow.PrimitiveTypes.Int8}, {Name: "i64", Type: arrow.PrimitiveTypes.Int64}, {Name: "u8", Type: arrow.PrimitiveTypes.Uint8}, {Name: "u16", Type: arrow.PrimitiveTypes.Uint16},
+		{Name: "u32", Type: arrow.PrimitiveTypes.Uint32}, {Name: "u64", Type: arrow.PrimitiveTypes.Uint64}, {Name: "f16", Type: arrow.FixedWidthTypes.Float16}, {Name: "f32", Type: arrow.PrimitiveTypes.Float32},
+	}, nil)
+	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
+	b.Field(0).(*array.Int8Builder).AppendValues([]int8{-128, 127}, nil)
+	b.Field(1).(*array.Int64Builder).AppendValues([]int64{-1 << 62, 1 << 62}, nil)
+	b.Field(2).(*array.Uint8Builder).AppendValues([]uint8{0, 255}, nil)
+	b.Field(3).(*array.Uint16Builder).AppendValues([]uint16{0, 65535}, nil)
+	b.Field(4).(*array.Uint32Builder).AppendValues([]uint32{1 << 31, 1<<32 - 1}, nil)
+	b.Field(5).(*array.Uint64Builder).AppendValues([]uint64{3, 1 << 63}, nil)
+	b.Field(6).(*array.Float16Builder).AppendValues([]float16.Num{float16.New(0.25), float16.New(-1024)}, nil)
+	b.Field(7).(*array.Float32Builder).AppendValues([]float32{0.5, -1e30}, nil)
+	want := map[string][]float64{
+		"i8": {-128, 127}, "i64": {-1 << 62, 1 << 62}, "u8": {0, 255}, "u16": {0, 65535}, "u32": {1 << 31, 1<<32 - 1}, "u64": {3, 1 << 63}, "f16": {0.25, -1024}, "f32": {0.5, float64(float32(-1e30))},
+	}
+	record := b.NewRecordBatch()
+	path := filepath.Join(t.TempDir(), "t.parquet")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pqarrow.WriteTable(array.NewTableFromRecords(schema, []arrow.RecordBatch{record}), f, 10, parquet.NewWriterProperties(), pqarrow.DefaultWriterProps()); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string][]float64{}
+	for _, s := range onlyRun(t, "parquet", path).Series {
+		got[s.Key.Metric] = s.Floats
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("read %v, written %v", got, want)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -337,6 +338,28 @@ func wholeOf(leaf *schema.Column) func(int64) any {
 		return func(v int64) any { return decimal(big.NewInt(v), t.Scale()) }
 	case *schema.DecimalLogicalType:
 		return func(v int64) any { return decimal(big.NewInt(v), t.Scale()) }
+	case schema.IntLogicalType:
+		return inWidth(t.IsSigned(), t.BitWidth())
+	case *schema.IntLogicalType:
+		return inWidth(t.IsSigned(), t.BitWidth())
+	}
+	return func(v int64) any { return v }
+}
+
+// inWidth reads integers of a sign and a width: those without a sign lie in the file as if they
+// had one.
+func inWidth(signed bool, bits int8) func(int64) any {
+	switch {
+	case signed:
+	case bits == 64:
+		return func(v int64) any {
+			if v >= 0 {
+				return v
+			}
+			return new(big.Rat).SetInt(new(big.Int).SetUint64(uint64(v)))
+		}
+	default: // in an int32
+		return func(v int64) any { return int64(uint32(v)) }
 	}
 	return func(v int64) any { return v }
 }
@@ -351,10 +374,17 @@ func inUnit(unit schema.TimeUnitType) func(int64) any {
 	return func(v int64) any { return time.Unix(0, v).UTC() }
 }
 
-// bytesOf reads texts of a column, and decimals as big-endian two's complement.
+// bytesOf reads texts of a column, decimals as big-endian two's complement, and numbers of 16 bits.
 func bytesOf(leaf *schema.Column) func([]byte) any {
 	scale, isDecimal := int32(0), false
 	switch t := leaf.LogicalType().(type) {
+	case schema.Float16LogicalType, *schema.Float16LogicalType:
+		return func(v []byte) any {
+			if len(v) != 2 {
+				return nil
+			}
+			return float64(float16.FromLEBytes(v).Float32())
+		}
 	case schema.DecimalLogicalType:
 		scale, isDecimal = t.Scale(), true
 	case *schema.DecimalLogicalType:

@@ -31,8 +31,15 @@ func TestAgentReads(t *testing.T) {
 		name  string
 		check func(*testing.T, *asker)
 	}{
-		{"list_projects", b.listProjects}, {"list_runs", b.listRuns}, {"get_run", b.getRun}, {"compare_runs", b.compareRuns},
-		{"list_series", b.listSeries}, {"get_points", b.getPoints}, {"documents", b.getDocuments}, {"get_buckets", b.getBuckets}, {"bad", b.badArguments},
+		{"list_projects", b.listProjects},
+		{"list_runs", b.listRuns},
+		{"get_run", b.getRun},
+		{"compare_runs", b.compareRuns},
+		{"list_series", b.listSeries},
+		{"get_points", b.getPoints},
+		{"documents", b.getDocuments},
+		{"get_buckets", b.getBuckets},
+		{"bad", b.badArguments},
 		{"summaries", b.sortByMetric}, // they come a second after the points
 	} {
 		t.Run(one.name, func(t *testing.T) { one.check(t, a) })

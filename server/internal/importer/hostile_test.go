@@ -246,8 +246,14 @@ func TestDamagedPagesOfParquet(t *testing.T) {
 func TestNumbersOfParquet(t *testing.T) {
 	t.Parallel()
 	schema := arrow.NewSchema([]arrow.Field{
-		{Name: "i8", Type: arrow.PrimitiveTypes.Int8}, {Name: "i64", Type: arrow.PrimitiveTypes.Int64}, {Name: "u8", Type: arrow.PrimitiveTypes.Uint8}, {Name: "u16", Type: arrow.PrimitiveTypes.Uint16},
-		{Name: "u32", Type: arrow.PrimitiveTypes.Uint32}, {Name: "u64", Type: arrow.PrimitiveTypes.Uint64}, {Name: "f16", Type: arrow.FixedWidthTypes.Float16}, {Name: "f32", Type: arrow.PrimitiveTypes.Float32},
+		{Name: "i8", Type: arrow.PrimitiveTypes.Int8},
+		{Name: "i64", Type: arrow.PrimitiveTypes.Int64},
+		{Name: "u8", Type: arrow.PrimitiveTypes.Uint8},
+		{Name: "u16", Type: arrow.PrimitiveTypes.Uint16},
+		{Name: "u32", Type: arrow.PrimitiveTypes.Uint32},
+		{Name: "u64", Type: arrow.PrimitiveTypes.Uint64},
+		{Name: "f16", Type: arrow.FixedWidthTypes.Float16},
+		{Name: "f32", Type: arrow.PrimitiveTypes.Float32},
 	}, nil)
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	b.Field(0).(*array.Int8Builder).AppendValues([]int8{-128, 127}, nil)

@@ -4,14 +4,12 @@
 // Writes go through one connection (WAL mode), those that wait in one transaction,
 // reads through a small pool. The mirror gets the changed rows with one sync before
 // SQLite commits them; it is what makes a write durable. Every page ends with a
-// checksum. Everything that a list filters or sorts by is a column with an index; what
-// a run's status is follows from its writers and is kept beside it.
+// checksum.
 // The contract is package catalog, the suite that this passes catalogtest.
 //
-// Start reading in open.go (the rules of opening, in one transaction), apply.go
-// (updates), and list.go (one query a page). write.go joins the writes that wait;
-// mirroring.go keeps the mirror, heal.go makes both agree at the start, page.go and
-// vfs.go hold the checksums.
+// The rules and queries are those of package tables. Start reading in write.go, which joins
+// the writes that wait; mirroring.go keeps the mirror, heal.go makes both agree at the start,
+// page.go and vfs.go hold the checksums.
 package sqlite
 
 import (

@@ -53,7 +53,7 @@ func (d *DB) LinkArtifact(ctx context.Context, id int64, to catalog.VersionName,
 // UnlinkArtifact implements [catalog.ArtifactLinker].
 func (d *DB) UnlinkArtifact(ctx context.Context, id, portfolio int64) error {
 	return d.write(ctx, "unlink an artifact", func(tx Tx) error {
-		res, err := tx.ExecContext(ctx, `DELETE FROM artifact_members WHERE artifact = ? AND collection = (SELECT id FROM artifact_collections WHERE id = ? AND portfolio = 1)`, id, portfolio)
+		res, err := tx.ExecContext(ctx, `DELETE FROM artifact_members WHERE artifact = ? AND collection = (SELECT id FROM artifact_collections WHERE id = ? AND portfolio = TRUE)`, id, portfolio)
 		if err != nil {
 			return err
 		}

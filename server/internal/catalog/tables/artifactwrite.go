@@ -141,12 +141,9 @@ func (e *artifactEdit) collection(ctx context.Context, workspace, project, name,
 	if err := e.atMost(ctx, catalog.MaxCollections, "the project has %d collections of artifacts, the most is %d", `SELECT count(*) FROM artifact_collections WHERE project = ?`, place); err != nil {
 		return 0, err
 	}
-	res, err := e.tx.ExecContext(ctx, `INSERT INTO artifact_collections (project, name, type, portfolio, description, tags, created_ns, changed_ns, next) VALUES (?, ?, ?, ?, '', '[]', ?, ?, 0)`,
-		place, name, kind, portfolio, e.nowNs, e.nowNs)
-	if err != nil {
-		return 0, err
-	}
-	return res.LastInsertId()
+	err = e.tx.QueryRowContext(ctx, `INSERT INTO artifact_collections (project, name, type, portfolio, description, tags, created_ns, changed_ns, next) VALUES (?, ?, ?, ?, '', '[]', ?, ?, 0) RETURNING id`,
+		place, name, kind, portfolio, e.nowNs, e.nowNs).Scan(&id)
+	return id, err
 }
 
 // atMost is an error where a count has reached its most.
@@ -185,13 +182,10 @@ func (e *artifactEdit) insert(ctx context.Context, collection int64, run *int64,
 		return 0, err
 	}
 	tags, aliases := listText(nil, n.Tags, nil), listText(nil, n.Aliases, nil)
-	res, err := e.tx.ExecContext(ctx, `INSERT INTO artifacts (collection, state, digest, client_id, distributed_id, tags, aliases, created_ns, changed_ns, committed_ns, run, history_step,
-		files, bytes, manifest_sha256, manifest_size, manifest_md5) VALUES (?, 'PENDING', ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, '', 0, '')`,
-		collection, n.Digest, n.ClientID, n.DistributedID, tags, aliases, e.nowNs, e.nowNs, run, n.HistoryStep)
-	if err != nil {
-		return 0, err
-	}
-	if id, err = res.LastInsertId(); err != nil || n.Description == "" && n.Metadata == "" {
+	err = e.tx.QueryRowContext(ctx, `INSERT INTO artifacts (collection, state, digest, client_id, distributed_id, tags, aliases, created_ns, changed_ns, committed_ns, run, history_step,
+		files, bytes, manifest_sha256, manifest_size, manifest_md5) VALUES (?, 'PENDING', ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, 0, 0, '', 0, '') RETURNING id`,
+		collection, n.Digest, n.ClientID, n.DistributedID, tags, aliases, e.nowNs, e.nowNs, run, n.HistoryStep).Scan(&id)
+	if err != nil || n.Description == "" && n.Metadata == "" {
 		return id, err
 	}
 	return id, Exec(ctx, e.tx, `INSERT INTO artifact_texts (artifact, description, metadata) VALUES (?, ?, ?)`, id, n.Description, n.Metadata)

@@ -46,7 +46,7 @@ func (d *DB) Collections(ctx context.Context, f catalog.CollectionFilter) ([]cat
 		w.add(`c.type = ?`, f.Type)
 	}
 	if f.Sequences {
-		w.add(`c.portfolio = 0`)
+		w.add(`c.portfolio = FALSE`)
 	}
 	after := ""
 	if err := continueAt(f.Cursor, &after); err != nil {

@@ -317,7 +317,7 @@ func (d *DB) Refs(ctx context.Context, runs []int64) ([]catalog.Ref, error) {
 		err = rows.Scan(&id, &r.Name, &r.DisplayName)
 		copy(r.ID[:], id)
 		return r, err
-	}, `SELECT r.id, coalesce(r.name, ''), coalesce(r.display_name, '') FROM json_each(?) v LEFT JOIN runs r ON r.pk = v.value ORDER BY v.key`, string(list))
+	}, `SELECT r.id, coalesce(r.name, ''), coalesce(r.display_name, '') FROM json_each(?) v LEFT JOIN runs r ON r.pk = CAST(v.value AS BIGINT) ORDER BY v.key`, string(list))
 	return refs, d.failure("name runs", err)
 }
 

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -97,24 +99,43 @@ func filesWhere(f *catalog.FileFilter) (w *where, err error) {
 			w.add(`name < ?`, end)
 		}
 	}
-	if f.Like != "" {
-		w.add(`lower(name) LIKE lower(?) ESCAPE '\'`, f.Like)
+	if strings.HasSuffix(strings.ReplaceAll(f.Like, `\\`, ""), `\`) {
+		w.add(`FALSE`) // which databases agree on no better than on what it matches
+	} else if f.Like != "" {
+		w.add(`lower(name) LIKE ? ESCAPE '\'`, smallLetters(f.Like))
 	}
 	return w, nil
 }
 
-// behindPrefix is the least text that is behind all that begin with prefix, "" where there is
-// none. Texts are compared byte by byte.
-func behindPrefix(prefix string) string {
-	rest := prefix
-	for rest != "" && rest[len(rest)-1] == 0xff {
-		rest = rest[:len(rest)-1]
-	}
-	if rest == "" {
-		return ""
-	}
-	return rest[:len(rest)-1] + string([]byte{rest[len(rest)-1] + 1})
+// smallLetters are those of ASCII, as the database's lower makes of a name.
+func smallLetters(pattern string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			r += 'a' - 'A'
+		}
+		return r
+	}, pattern)
 }
+
+// behindPrefix is the least text that is behind all that begin with prefix, "" where there is
+// none. Texts are compared byte by byte, which is by their characters.
+func behindPrefix(prefix string) string {
+	for prefix != "" {
+		last, size := utf8.DecodeLastRuneInString(prefix)
+		prefix = prefix[:len(prefix)-size]
+		switch {
+		case last == utf8.MaxRune:
+		case last+1 == surrogates:
+			return prefix + string(rune(behindSurrogates))
+		default:
+			return prefix + string(last+1)
+		}
+	}
+	return ""
+}
+
+// Between these no number is a character.
+const surrogates, behindSurrogates = 0xd800, 0xe000
 
 // File implements [catalog.Files].
 func (d *DB) File(ctx context.Context, run model.RunID, name string) (*catalog.File, error) {

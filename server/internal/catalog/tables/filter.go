@@ -28,7 +28,7 @@ func (w *where) String() string { return strings.Join(w.parts, " AND ") }
 // orTrue is the condition as a part of another.
 func (w *where) orTrue() string {
 	if len(w.parts) == 0 {
-		return "1"
+		return "TRUE"
 	}
 	return w.String()
 }
@@ -135,7 +135,7 @@ func (w *where) addSpan(column, op string, from, to int64) {
 // index, then, where there is more, in all of it.
 func (w *where) addWord(word string) {
 	w.add(`(instr(r.search, ?) > 0 OR (octet_length(r.search) >= `+strconv.Itoa(searchBytes-3)+` AND (
-		EXISTS (SELECT 1 FROM runs l WHERE l.pk = r.pk AND instr(fold(l.name || '\n' || l.display_name), ?) > 0) OR
+		EXISTS (SELECT 1 FROM runs l WHERE l.pk = r.pk AND instr(fold(l.name || '`+"\n"+`' || l.display_name), ?) > 0) OR
 		EXISTS (SELECT 1 FROM tags t WHERE t.run = r.pk AND instr(fold(t.tag), ?) > 0))))`, word, word, word)
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -209,17 +210,24 @@ type bySummary struct {
 	steps  map[model.RunID]float64
 }
 
-// stepList is JSON of finite values by run, for json_each.
+// stepList is JSON of finite values by run, for json_each: each the run in hexadecimal, then
+// the value.
 func stepList(values map[model.RunID]float64) (string, error) {
-	finite := make(map[string]float64, len(values))
+	finite := make([]string, 0, len(values))
 	for id, v := range values {
 		if v-v == 0 {
-			finite[hex.EncodeToString(id[:])] = v
+			finite = append(finite, hex.EncodeToString(id[:])+strconv.FormatFloat(v, 'g', -1, 64))
 		}
 	}
 	list, err := json.Marshal(finite)
 	return string(list), err
 }
+
+// stepRun and stepValue are the parts of an entry.
+const (
+	stepRun   = `unhex(substr(v.value, 1, 32))`
+	stepValue = `CAST(substr(v.value, 33) AS DOUBLE PRECISION)`
+)
 
 // RunsWith implements [catalog.Runs].
 func (d *DB) RunsWith(ctx context.Context, workspace, project, metric string) ([]model.RunID, error) {
@@ -244,7 +252,7 @@ func (b *bySummary) page(ctx context.Context, limit int) (page []listed, err err
 		if err != nil {
 			return nil, err
 		}
-		w.add(`r.id NOT IN (SELECT unhex(key) FROM json_each(?))`, list)
+		w.add(`r.id NOT IN (SELECT `+stepRun+` FROM json_each(?) v)`, list)
 	} else {
 		w.add(`NOT EXISTS (SELECT 1 FROM summaries s WHERE s.run = r.pk AND s.metric = ? AND s.`+summaryColumn(b.metric.Of)+` IS NOT NULL)`, b.metric.Name)
 	}
@@ -265,13 +273,13 @@ func (b *bySummary) stream() (statement, error) {
 	key := "s." + summaryColumn(b.metric.Of)
 	from, w := `summaries s INDEXED BY summaries_metric`, &where{}
 	if b.metric.Of == filter.AtStep {
-		from, key = `json_each(?) v CROSS JOIN summaries s ON TRUE`, `CAST(v.value AS DOUBLE PRECISION)`
+		from, key = `json_each(?) v CROSS JOIN summaries s ON TRUE`, stepValue
 		list, err := stepList(b.steps)
 		if err != nil {
 			return statement{}, err
 		}
 		w.args = append(w.args, list)
-		w.add(`s.run = (SELECT pk FROM runs WHERE id = unhex(v.key))`)
+		w.add(`s.run = (SELECT pk FROM runs WHERE id = ` + stepRun + `)`)
 	}
 	w.add(`s.metric = ?`, b.metric.Name)
 	w.add(key + ` IS NOT NULL`)

@@ -26,6 +26,7 @@ type DB struct {
 	base      Database
 	key       func(any) any
 	number    func(any) any
+	inOrder   string // ends a query that gives what a list j names, in its order
 }
 
 // Database is where the tables are.
@@ -44,6 +45,9 @@ type Options struct {
 	Cache int64
 	// Key reads what a [Key] was stored as, Number what a [Number] was; nil: they are as they were.
 	Key, Number func(any) any
+	// Sorts says that json_each comes in the order of its list only where the query says so.
+	// SQLite always keeps it, and would hold all rows to sort them.
+	Sorts bool
 }
 
 // New is the catalog in a database.
@@ -55,6 +59,9 @@ func New(base Database, o Options) *DB {
 	}
 	if d.number == nil {
 		d.number = same
+	}
+	if o.Sorts {
+		d.inOrder = ` ORDER BY j.key`
 	}
 	return d
 }

@@ -82,7 +82,7 @@ func (d *DB) RunsWithTrees(ctx context.Context, q catalog.TreeQuery) iter.Seq2[c
 		if q.IDs != nil && len(q.IDs) == 0 {
 			return
 		}
-		r := &treeReader{query: treeQuery(&q), TreeQuery: q, space: make([]catalog.RunTrees, 0, treesPage)}
+		r := &treeReader{query: d.treeQuery(&q), TreeQuery: q, space: make([]catalog.RunTrees, 0, treesPage)}
 		for more := true; more; {
 			var page []catalog.RunTrees
 			var err error
@@ -100,7 +100,7 @@ func (d *DB) RunsWithTrees(ctx context.Context, q catalog.TreeQuery) iter.Seq2[c
 }
 
 // treeQuery is the query of a page; there are few of them, so that they are kept.
-func treeQuery(q *catalog.TreeQuery) string {
+func (d *DB) treeQuery(q *catalog.TreeQuery) string {
 	var columns, joins strings.Builder
 	for i := range q.Names {
 		n := strconv.Itoa(i)
@@ -111,7 +111,7 @@ func treeQuery(q *catalog.TreeQuery) string {
 	from := ` FROM runs r INDEXED BY runs_created` + joins.String() + ` WHERE ` + project
 	switch {
 	case q.IDs != nil: // json_each keeps the order of the list, and a cross join begins with what is left
-		from = ` FROM json_each(?) j CROSS JOIN runs r ON r.id = unhex(j.value)` + joins.String() + ` WHERE ` + project
+		from = ` FROM json_each(?) j CROSS JOIN runs r ON r.id = unhex(j.value)` + joins.String() + ` WHERE ` + project + d.inOrder
 	case q.Newest:
 		from += ` AND (r.created_ns, r.pk) < (?, ?) ORDER BY r.created_ns DESC, r.pk DESC`
 	default:
@@ -227,7 +227,7 @@ func (r *treeReader) args() ([]any, error) {
 
 // textsInOrder reads texts by their places, in the order of the list: json_each keeps it, and a
 // cross join begins with what is left. To sort them SQLite would hold all.
-const textsInOrder = `SELECT j.key, t.text FROM json_each(?) j CROSS JOIN trees t ON t.rowid = j.value`
+const textsInOrder = `SELECT j.key, t.text FROM json_each(?) j CROSS JOIN trees t ON t.rowid = CAST(j.value AS BIGINT)`
 
 // texts reads texts until a page has enough of them, those of its first run at least, and
 // says how many.
@@ -243,7 +243,7 @@ func (r *treeReader) texts(ctx context.Context, d *DB, tx *sql.Tx, missing []tre
 	if err != nil {
 		return 0, fmt.Errorf("encode the places of texts: %w", err)
 	}
-	query, err := d.reader.prepare(ctx, textsInOrder)
+	query, err := d.reader.prepare(ctx, textsInOrder+d.inOrder)
 	if err != nil {
 		return 0, err
 	}

@@ -141,7 +141,7 @@ func TestTreesAtOnce(t *testing.T) {
 func TestTreesAreReadAlongTheAges(t *testing.T) {
 	db := withTrees(t, 1, 10)
 	for _, newest := range []bool{false, true} {
-		got := plan(t, db, treeQuery(&catalog.TreeQuery{Names: []string{"a", "b"}, Newest: newest}), "a", "b", "team", "p", 0, 0, 10)
+		got := plan(t, db, db.treeQuery(&catalog.TreeQuery{Names: []string{"a", "b"}, Newest: newest}), "a", "b", "team", "p", 0, 0, 10)
 		if strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "SCAN") || !strings.Contains(got, "(project=? AND (created_ns,pk)") && !strings.Contains(got, "(project=? AND created_ns") {
 			t.Errorf("newest %v:\n%s", newest, got)
 		}
@@ -153,7 +153,7 @@ func TestTreesAreReadAlongTheAges(t *testing.T) {
 
 func TestTreesOfNamedRunsAreReadByTheirIDs(t *testing.T) {
 	db := withTrees(t, 1, 10)
-	got := plan(t, db, treeQuery(&catalog.TreeQuery{Names: []string{"a"}, IDs: []model.RunID{{1}}}), `["01"]`, "a", "team", "p", 10)
+	got := plan(t, db, db.treeQuery(&catalog.TreeQuery{Names: []string{"a"}, IDs: []model.RunID{{1}}}), `["01"]`, "a", "team", "p", 10)
 	if strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "SCAN r") || !strings.Contains(got, "(id=?)") {
 		t.Error(got)
 	}

@@ -119,13 +119,17 @@ func TestDamage(t *testing.T) {
 		},
 		{
 			name: "impossible length at the end", damage: func(b []byte) { binary.LittleEndian.PutUint32(b[point(1):], 1<<31) }, bad: true,
-			steps: []int64{0},
+			steps: []int64{0}, skipped: []model.Skipped{{First: 3, Last: 4, Reason: ReasonQuarantined, Points: 1}},
 		},
 		{
 			name: "bad header", damage: func(b []byte) { b[20] ^= 1 }, second: true, bad: true,
 			steps: []int64{10, 11}, skipped: []model.Skipped{{First: 1, Last: 4, Reason: ReasonQuarantined}},
 		},
-		{name: "bad magic", damage: func(b []byte) { b[0] = 'X' }, bad: true},
+		{
+			name: "bad magic", damage: func(b []byte) { b[0] = 'X' }, bad: true,
+			skipped: []model.Skipped{{First: 1, Last: 4, Reason: ReasonQuarantined, Points: 3}},
+		},
+		{name: "all zeros", damage: func(b []byte) { clear(b) }},
 		{name: "cut short", damage: func(b []byte) { clear(b[point(1):]) }, steps: []int64{0}},
 		{name: "header of another writer", damage: func(b []byte) {
 			copy(b, Header{First: 1}.encode())

@@ -1,0 +1,347 @@
+package spool
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/kymogram/kymogram/internal/model"
+)
+
+// laid is a record where the test put it.
+type laid struct {
+	seq     uint64
+	segment int
+	at, end int
+	payload []byte
+	defines uint32
+	uses    uint32
+}
+
+// chain is a writer's segments, and what lies in them.
+type chain struct {
+	segments [][]byte
+	first    []uint64
+	records  []laid
+}
+
+const (
+	testPage = 4096
+	pagesOf  = 6 // of a segment
+)
+
+// testChain lays segments of points and of texts that go over pages. All are sealed
+// but the one that is full to its end and the last, behind which a page is left.
+func testChain(t testing.TB, random *rand.Rand, many int) *chain {
+	t.Helper()
+	c := &chain{}
+	seq := uint64(1)
+	for n := range many {
+		h := goldenHeader()
+		h.Number, h.First = uint64(n), seq
+		b := make([]byte, pagesOf*testPage)
+		copy(b, h.encode())
+		at, limit := headerSize, len(b)
+		if n == many-1 {
+			limit -= testPage
+		}
+		add := func(r laid) bool {
+			size := headSize + (len(r.payload)+7)/8*8
+			if at+size > limit {
+				return false
+			}
+			binary.LittleEndian.PutUint32(b[at:], uint32(len(r.payload)))
+			copy(b[at+headSize:], r.payload)
+			binary.LittleEndian.PutUint32(b[at+4:], naiveCRC(slices.Concat(b[at:at+4], r.payload)))
+			r.seq, r.segment, r.at, r.end = seq, n, at, at+size
+			c.records = append(c.records, r)
+			at += size
+			seq++
+			return true
+		}
+		add(laid{payload: testDefinition(t), defines: 1})
+		text, err := AppendDefinition(nil, Definition{ID: 2, Kind: model.KindText, Metric: "t", Scale: "ML_STEP"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defined := false
+		for more := true; more; {
+			switch k := random.IntN(20); {
+			case k > 0:
+				more = add(laid{payload: testPoint(int64(seq)), uses: 1})
+			case !defined: // in the middle, so that a page may take it alone
+				more, defined = add(laid{payload: text, defines: 2}), true
+			default:
+				doc := bytes.Repeat([]byte("text\x00\x00\x00\x00"), random.IntN(900))
+				more = add(laid{payload: AppendDocument(nil, model.KindText, FlagStep, 2, int64(seq), 1, doc), uses: 2})
+			}
+		}
+		if n == 0 { // to the end exactly
+			left := limit - at
+			if left > 0 && left < headSize+documentHead {
+				last := &c.records[len(c.records)-1]
+				at, seq = last.at, seq-1
+				c.records = c.records[:len(c.records)-1]
+				clear(b[at:])
+				left = limit - at
+			}
+			if left > 0 && !add(laid{payload: AppendDocument(nil, model.KindText, FlagStep, 2, int64(seq), 1, bytes.Repeat([]byte("x"), left-headSize-documentHead)), uses: 2}) {
+				t.Fatal("the first segment is not full")
+			}
+		} else if n < many-1 && at < len(b) {
+			binary.LittleEndian.PutUint32(b[at:], sealedMark)
+		}
+		c.segments, c.first = append(c.segments, b), append(c.first, h.First)
+	}
+	return c
+}
+
+// expectation is what a reader of damaged segments has to give, by the layout alone.
+type expectation struct {
+	got   []uint64 // sequences
+	least uint64   // the last number that is told of at least
+	exact bool     // … and at most
+	lost  []bool   // a segment has whole records that are not given
+}
+
+// expect is the naive reader: it knows where every record lies, and takes those whose
+// bytes are as they were. It loses the place where the head of one is gone.
+func (c *chain) expect(damaged [][]byte, from uint64) expectation {
+	same := func(n, at, end int) bool { return bytes.Equal(damaged[n][at:end], c.segments[n][at:end]) }
+	out := expectation{lost: make([]bool, len(damaged))}
+	start := 0
+	for n, first := range c.first {
+		if first <= from && same(n, 0, headerSize) {
+			start = n
+		}
+	}
+	known := map[uint32]bool{}
+	place, behind := make([]bool, len(damaged)), uint64(0)
+	for n := range damaged {
+		place[n] = n >= start && same(n, 0, headerSize)
+		if place[n] {
+			out.least, behind = c.first[n]-1, 0
+		}
+		for _, r := range c.records {
+			if r.segment != n || n < start {
+				continue
+			}
+			place[n] = place[n] && same(n, r.at, r.at+headSize)
+			whole := same(n, r.at, r.end)
+			switch {
+			case !place[n] && whole:
+				behind++
+				out.lost[n] = true
+			case place[n]:
+				out.least = r.seq
+			}
+			if !whole || !place[n] || r.uses != 0 && !known[r.uses] {
+				continue
+			}
+			known[r.defines] = true
+			if r.seq >= from {
+				out.got = append(out.got, r.seq)
+			}
+		}
+	}
+	out.least += behind
+	last := len(damaged) - 1
+	out.exact = same(last, 0, len(damaged[last]))
+	return out
+}
+
+// check reads what is in dir from a sequence on, and compares.
+func (c *chain) check(t *testing.T, dir string, damaged [][]byte, from uint64) (last uint64, ok bool) {
+	t.Helper()
+	want := c.expect(damaged, from)
+	tail, err := OpenTail(dir, goldenHeader().Writer, from, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tail.Close()
+	total := c.records[len(c.records)-1].seq
+	var got []uint64
+	next := from
+	for {
+		var r Record
+		progress, err := tail.Next(&r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch progress {
+		case Got:
+			if r.Seq != next || r.Seq > total || !bytes.Equal(tail.Payload, c.records[r.Seq-1].payload) {
+				t.Errorf("from %d: record %d in place of %d", from, r.Seq, next)
+				return 0, false
+			}
+			got = append(got, r.Seq)
+			next++
+			continue
+		case Skipped:
+			if tail.Skip.First != next || tail.Skip.Last < next {
+				t.Errorf("from %d: %d is skipped as %+v", from, next, tail.Skip)
+				return 0, false
+			}
+			next = tail.Skip.Last + 1
+			continue
+		case End:
+		default:
+			t.Errorf("from %d: ends with %v", from, progress)
+		}
+		break
+	}
+	diff := cmp.Diff(want.got, got)
+	if diff != "" || next-1 < min(want.least, total) && next-1 >= from || next-1 > max(total, from-1) || want.exact && from <= total && next-1 != total {
+		t.Errorf("from %d: told up to %d of %d, at least %d (exactly: %v) (-want +got)\n%s", from, next-1, total, want.least, want.exact, diff)
+		return 0, false
+	}
+	for n, lost := range want.lost {
+		_, err := os.Stat(segmentPath(dir, uint64(n)) + badSuffix)
+		untouched := bytes.Equal(damaged[n], c.segments[n])
+		if lost && err != nil && from == 1 || untouched && err == nil {
+			t.Errorf("segment %d has whole records that are not read: %v; set aside: %v", n, lost, err == nil)
+			return 0, false
+		}
+	}
+	return next - 1, true
+}
+
+// zeroed is a copy in which pages of a size are lost.
+func (c *chain) zeroed(size int, pages ...int) [][]byte {
+	var out [][]byte
+	for _, b := range c.segments {
+		out = append(out, bytes.Clone(b))
+	}
+	each := pagesOf * testPage / size
+	for _, p := range pages {
+		clear(out[p/each][p%each*size : (p%each+1)*size])
+	}
+	return out
+}
+
+// TestLostPages: whatever pages a power loss takes, every whole record that a reader
+// can find the number of is read once, the others are counted, and the bytes of those
+// that it passes over are kept.
+func TestLostPages(t *testing.T) {
+	const many = 4
+	random := rand.New(rand.NewPCG(5, 6))
+	c := testChain(t, random, many)
+	all := many * pagesOf
+	type loss struct {
+		size  int
+		pages []int
+	}
+	losses := []loss{{testPage, nil}}
+	for p := range all {
+		losses = append(losses, loss{testPage, []int{p}})
+		for q := range p {
+			losses = append(losses, loss{testPage, []int{q, p}})
+		}
+	}
+	for range 300 {
+		size := []int{512, testPage}[random.IntN(2)]
+		many := all * testPage / size
+		losses = append(losses, loss{size, random.Perm(many)[:1+random.IntN(many)]})
+	}
+	f := testFolder(t)
+	id := goldenHeader().Writer
+	for _, l := range losses {
+		damaged := c.zeroed(l.size, l.pages...)
+		dir := f.WriterPath(id)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for n, b := range damaged {
+			writeFile(t, segmentPath(dir, uint64(n)), b)
+		}
+		last, ok := c.check(t, dir, damaged, 1)
+		for range 3 { // a deliverer that was ended goes on behind the mark
+			_, more := c.check(t, dir, damaged, 1+random.Uint64N(last+1))
+			ok = ok && more
+		}
+		if !ok || !c.checkFreed(t, f, damaged, last) {
+			t.Fatalf("pages %v of %d bytes are lost", l.pages, l.size)
+		}
+	}
+}
+
+// checkFreed: nothing is deleted that was not read.
+func (c *chain) checkFreed(t *testing.T, f *Folder, damaged [][]byte, last uint64) bool {
+	t.Helper()
+	id := goldenHeader().Writer
+	dir := f.WriterPath(id)
+	kept := make([]bool, len(damaged))
+	for n := range damaged {
+		_, err := os.Stat(segmentPath(dir, uint64(n)) + badSuffix)
+		kept[n] = err == nil
+	}
+	if err := Prune(dir, id, last); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := segmentNumbers(dir); err != nil || !slices.Contains(left, uint64(len(damaged)-1)) {
+		t.Errorf("the last segment is gone: %v, %v", left, err)
+	}
+	if err := f.Remove(id); err != nil {
+		t.Fatal(err)
+	}
+	ok := true
+	for n, want := range kept {
+		path := filepath.Join(f.Path, "rejected", fmt.Sprintf("%s-%08d.seg.bad", id, n))
+		b, err := os.ReadFile(path)
+		if want != (err == nil) || want && !bytes.Equal(b, damaged[n]) {
+			t.Errorf("segment %d was set aside (%v) and is kept as %d bytes: %v", n, want, len(b), err)
+			ok = false
+		}
+		os.Remove(path)
+	}
+	return ok
+}
+
+// TestLostPagesOfTheLiving: zeros before a living writer's records are its records
+// that are not there yet, in every segment.
+func TestLostPagesOfTheLiving(t *testing.T) {
+	const many = 3
+	c := testChain(t, rand.New(rand.NewPCG(7, 8)), many)
+	for page := range many * pagesOf {
+		if page%pagesOf == 0 {
+			continue // the header is there before the name
+		}
+		dir := t.TempDir()
+		lock, ok, err := tryLock(filepath.Join(dir, "lock"))
+		if err != nil || !ok {
+			t.Fatal(err)
+		}
+		for n, b := range c.zeroed(testPage, page) {
+			writeFile(t, segmentPath(dir, uint64(n)), b)
+		}
+		tail, err := OpenTail(dir, goldenHeader().Writer, 1, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := drainTail(t, tail)
+		if again := drainTail(t, tail); got.progress != Wait || again.progress != Wait || len(got.skipped)+len(again.skipped)+len(again.records) != 0 {
+			t.Errorf("page %d is not there yet: %v %v, then %v %v %d records", page, got.progress, got.skipped, again.progress, again.skipped, len(again.records))
+		}
+		for n, b := range c.segments {
+			patch(t, segmentPath(dir, uint64(n)), 0, b)
+		}
+		rest := drainTail(t, tail)
+		if read := len(got.records) + len(rest.records); rest.progress != Wait || len(rest.skipped) != 0 || read != len(c.records) {
+			t.Errorf("page %d came: %v, %d of %d records, skipped %v", page, rest.progress, read, len(c.records), rest.skipped)
+		}
+		if err := lock.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if got := drainTail(t, tail); got.progress != End || len(got.records)+len(got.skipped) != 0 {
+			t.Errorf("page %d, the end: %v", page, got)
+		}
+		tail.Close()
+	}
+}

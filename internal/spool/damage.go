@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
@@ -186,6 +187,9 @@ func (t *Tail) setAside() error {
 	}
 	return nil
 }
+
+// IsSetAside reports whether a file is a damaged segment that was set aside.
+func IsSetAside(path string) bool { return strings.HasSuffix(path, segmentSuffix+badSuffix) }
 
 // discardSegment deletes a segment; a damaged one takes the place of its mark.
 func discardSegment(path string) error {

@@ -66,6 +66,7 @@ type Tail struct {
 	fresh  bool // buf was read since the last record was taken from it
 	ahead  int  // bytes of the last read, 0 behind a pause
 	next   uint64
+	walked bool // a segment was left for the next
 }
 
 // OpenTail reads the writer in dir from sequence from (1 is the first).
@@ -311,7 +312,7 @@ func (t *Tail) peek(n int) ([]byte, error) {
 
 // finishSegment leaves a segment that is read to its end.
 func (t *Tail) finishSegment() (Progress, error) {
-	t.next = t.number + 1
+	t.next, t.walked = t.number+1, true
 	t.leave()
 	return again, nil
 }
@@ -371,8 +372,9 @@ func (t *Tail) jump(first uint64) (Progress, error) {
 	return Skipped, nil
 }
 
-// missing says why numbers before a segment are not there: a damaged segment is
-// in the folder, or they were delivered to a server that has since lost them.
+// missing says why numbers before a segment are not there: a damaged segment is in
+// the folder, one was shorter than its records, or they were delivered to a server
+// that has since lost them.
 func (t *Tail) missing() string {
 	entries, err := os.ReadDir(t.dir)
 	for _, e := range entries {
@@ -380,8 +382,11 @@ func (t *Tail) missing() string {
 			return ReasonQuarantined
 		}
 	}
-	if t.readOnly {
+	switch {
+	case t.readOnly:
 		return ReasonQuarantined
+	case t.walked:
+		return ReasonTorn
 	}
 	return ReasonRestored
 }

@@ -183,6 +183,20 @@ func TestDamage(t *testing.T) {
 	}
 }
 
+// TestCutSegment: what a segment that is shorter than its records had is counted.
+func TestCutSegment(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, segmentPath(dir, 0), segmentOf(t, 0, 1, 0, 3)[:firstPoint(t)+40])
+	writeFile(t, segmentPath(dir, 1), segmentOf(t, 1, 5, 10, 12))
+	got := readAll(t, dir, goldenHeader().Writer, 1)
+	if diff := cmp.Diff([]int64{0, 10, 11}, steps(got.records)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]model.Skipped{{First: 3, Last: 4, Reason: ReasonTorn}}, got.skipped); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // TestTooManyNumbers: a length that is wrong may give a record's bytes many numbers.
 // The next segment tells its own, and what of it has none that were told is read.
 func TestTooManyNumbers(t *testing.T) {

@@ -161,8 +161,7 @@ func wholeRecord(b []byte) []byte {
 		return nil
 	}
 	length := binary.LittleEndian.Uint32(b)
-	kind := b[headSize]
-	if kind < TypeSeries || kind > TypeDocument || length > uint32(len(b)-headSize) {
+	if length > uint32(len(b)-headSize) || !beginsRecord(b[headSize:]) {
 		return nil
 	}
 	payload := b[headSize : headSize+length]
@@ -170,6 +169,27 @@ func wholeRecord(b []byte) []byte {
 		return nil
 	}
 	return payload
+}
+
+// beginsRecord looks at the first bytes of a payload: a checksum of every place would
+// take minutes.
+func beginsRecord(p []byte) bool {
+	kind, flags := model.Kind(p[1]), p[2]
+	number := kind == model.KindFloat || kind == model.KindInt
+	known := kind >= model.KindFloat && kind <= model.KindScatter
+	switch p[0] {
+	case TypeSeries:
+		return known && flags == 0 && p[3] == 0
+	case TypePoint:
+		return number && flags <= FlagStep|FlagRelative && p[3] == 0
+	case TypeBlock:
+		return number
+	case TypeUpdate:
+		return binary.LittleEndian.Uint64(p) == TypeUpdate
+	case TypeDocument:
+		return known && !number && flags <= FlagStep|FlagRelative && p[3] == 0
+	}
+	return false
 }
 
 // setAside marks a damaged segment: it is kept, not deleted, when its records are

@@ -365,3 +365,32 @@ func TestLostPagesOfTheLiving(t *testing.T) {
 		tail.Close()
 	}
 }
+
+// TestEveryRecordIsFound: of both languages and all versions, behind bytes that are
+// of no record.
+func TestEveryRecordIsFound(t *testing.T) {
+	for _, name := range []string{"go.seg", "python.seg", "stretches.seg", "version1.seg"} {
+		segment, err := os.ReadFile(filepath.Join(goldenDir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for at := headerSize; at+headSize <= len(segment); found++ {
+			length := binary.LittleEndian.Uint32(segment[at:])
+			if length == 0 || length == sealedMark {
+				break
+			}
+			if payload := wholeRecord(segment[at:]); len(payload) != int(length) {
+				t.Errorf("%s: the record at %d is found as %d bytes of %d", name, at, len(payload), length)
+			}
+			segment[at+headSize+int(length)-1] ^= 1
+			if payload := wholeRecord(segment[at:]); payload != nil {
+				t.Errorf("%s: the record at %d is taken as whole", name, at)
+			}
+			at += headSize + (int(length)+7)/8*8
+		}
+		if found < 4 {
+			t.Errorf("%s: %d records", name, found)
+		}
+	}
+}

@@ -175,6 +175,10 @@ func TestDamage(t *testing.T) {
 			if diff := cmp.Diff(tt.skipped, got.skipped); diff != "" {
 				t.Errorf("skipped (-want +got)\n%s", diff)
 			}
+			// What was read may not have arrived: another deliverer finds the same.
+			if diff := cmp.Diff(got, readAll(t, dir, goldenHeader().Writer, 1), cmp.AllowUnexported(readResult{})); diff != "" {
+				t.Errorf("read again (-first +again)\n%s", diff)
+			}
 			_, err := os.Stat(segmentPath(dir, 0) + badSuffix)
 			if got.progress != End || (err == nil) != tt.bad {
 				t.Errorf("progress %v, set aside: %v", got.progress, err == nil)

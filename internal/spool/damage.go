@@ -213,8 +213,8 @@ func IsSetAside(path string) bool { return strings.HasSuffix(path, segmentSuffix
 
 // discardSegment deletes a segment; a damaged one takes the place of its mark.
 func discardSegment(path string) error {
-	var err error
-	if _, missing := os.Lstat(path + badSuffix); missing == nil {
+	_, err := os.Lstat(path + badSuffix)
+	if err == nil {
 		err = os.Rename(path, path+badSuffix)
 	} else {
 		err = os.Remove(path)

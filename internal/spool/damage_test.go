@@ -3,6 +3,7 @@ package spool
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -392,5 +393,58 @@ func TestEveryRecordIsFound(t *testing.T) {
 		if found < 4 {
 			t.Errorf("%s: %d records", name, found)
 		}
+	}
+}
+
+// TestAnyDamage: whatever bytes are wrong, every number is told once, in order, and
+// the reader comes to an end.
+func TestAnyDamage(t *testing.T) {
+	random := rand.New(rand.NewPCG(9, 10))
+	c := testChain(t, random, 4)
+	for round := range 300 {
+		dir := t.TempDir()
+		for n, b := range c.segments {
+			b = bytes.Clone(b)
+			for range random.IntN(4) {
+				at := random.IntN(len(b))
+				if random.IntN(2) == 0 { // a head
+					at = c.records[random.IntN(len(c.records))].at + random.IntN(4)
+				}
+				switch random.IntN(3) {
+				case 0:
+					b[at] = byte(random.Uint32())
+				case 1:
+					b[at] ^= 1 << random.IntN(8)
+				default:
+					clear(b[at:min(at+random.IntN(5000), len(b))])
+				}
+			}
+			if random.IntN(10) == 0 {
+				b = b[:random.IntN(len(b))]
+			}
+			writeFile(t, segmentPath(dir, uint64(n)), b)
+		}
+		tail, err := OpenTail(dir, goldenHeader().Writer, 1, round%2 == 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := uint64(1)
+		for progress := Got; progress != End; {
+			var r Record
+			if progress, err = tail.Next(&r); errors.Is(err, errNewer) {
+				break
+			} else if err != nil {
+				t.Fatal(err)
+			}
+			switch {
+			case progress == Got && r.Seq == next:
+				next++
+			case progress == Skipped && tail.Skip.First == next && tail.Skip.Last >= next:
+				next = tail.Skip.Last + 1
+			case progress != End:
+				t.Fatalf("round %d: %v, record %d, skip %+v in place of %d", round, progress, r.Seq, tail.Skip, next)
+			}
+		}
+		tail.Close()
 	}
 }

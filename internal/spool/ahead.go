@@ -1,9 +1,11 @@
 package spool
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,15 +140,42 @@ func (w *Writer) fit(number uint64, size, room int, suffix string) (*segment, er
 	return seg, nil
 }
 
-// sweepAhead removes what a writer that is over had not published.
-func sweepAhead(dir string) {
+// sweepAhead removes what a writer that is over had not published. One with a header
+// was published: a power loss undid the renaming, and records may lie in it.
+func sweepAhead(dir string, id model.WriterID) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return // its folder is delivered and gone
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), ".") && (strings.HasSuffix(e.Name(), aheadSuffix) || strings.HasSuffix(e.Name(), nowSuffix)) {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // it only takes room
+		name, suffix := strings.TrimPrefix(e.Name(), "."), filepath.Ext(e.Name())
+		if name == e.Name() || suffix != aheadSuffix && suffix != nowSuffix {
+			continue
 		}
+		path := filepath.Join(dir, e.Name())
+		if to, ok := publishedAs(path, strings.TrimSuffix(name, suffix), id); ok {
+			_ = os.Rename(path, to)
+			continue
+		}
+		_ = os.Remove(path) // it only takes room
 	}
+}
+
+// publishedAs is the name of a segment that lost it.
+func publishedAs(path, number string, id model.WriterID) (string, bool) {
+	n, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return "", false
+	}
+	to := segmentPath(filepath.Dir(path), n)
+	if _, err := os.Lstat(to); err == nil {
+		return "", false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", false
+	}
+	defer f.Close()
+	_, err = readHeader(f, id, n)
+	return to, err == nil || errors.Is(err, errNewer)
 }

@@ -2,6 +2,7 @@ package spool
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -11,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -149,8 +152,9 @@ func TestNotPublished(t *testing.T) {
 	}
 }
 
-// TestLeftAhead: segments that a dead writer of Go or Python had not published
-// are not read, whatever is in them, and go; a living writer's stay.
+// TestLeftAhead: segments that a dead writer of Go or Python had not published are
+// not read, whatever is in them, and go; a living writer's stay. They have no header
+// of their own yet.
 func TestLeftAhead(t *testing.T) {
 	f := testFolder(t)
 	w := testWriter(t, f, 1, WriterOptions{})
@@ -160,9 +164,9 @@ func TestLeftAhead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := Header{Writer: w.ID, Number: 1, First: w.Last() + 1, CreatedNs: 1}
+	h := Header{Writer: w.ID, Number: 2, First: w.Last() + 1, CreatedNs: 1}
 	copy(whole, h.encode())
-	names := []string{".00000001.next", ".00000001.tmp", ".00000009.next"}
+	names := []string{".00000001.next", ".00000001.tmp", ".00000009.next", ".x.next"}
 	for _, name := range names {
 		if err := os.WriteFile(filepath.Join(w.dir, name), whole, 0o600); err != nil {
 			t.Fatal(err)
@@ -176,17 +180,44 @@ func TestLeftAhead(t *testing.T) {
 		}
 		return n
 	}
-	if got := steps(readAll(t, w.dir, w.ID, 1).records); len(got) != 100 || left() != 3 {
+	if got := steps(readAll(t, w.dir, w.ID, 1).records); len(got) != 100 || left() != 4 {
 		t.Errorf("while it lives: %d points, %d files", len(got), left())
 	}
 	if _, err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if got, _ := tailRead(t, w.dir, w.ID); len(got) != 100 || left() != 3 {
+	if got, _ := tailRead(t, w.dir, w.ID); len(got) != 100 || left() != 4 {
 		t.Errorf("a look only: %d points, %d files", len(got), left())
 	}
 	if got := steps(readAll(t, w.dir, w.ID, 1).records); len(got) != 100 || left() != 0 {
 		t.Errorf("after its end: %d points, %d files", len(got), left())
+	}
+}
+
+// TestUnpublished: a segment gets its header just before its name. One that has the
+// header and not the name lost that to a power loss, with the records behind it.
+func TestUnpublished(t *testing.T) {
+	for _, name := range []string{".00000001.next", ".00000001.tmp"} {
+		for _, taken := range []bool{false, true} {
+			dir := t.TempDir()
+			id := goldenHeader().Writer
+			first := segmentOf(t, 0, 1, 0, 3)
+			binary.LittleEndian.PutUint32(first[firstPoint(t)+3*40:], sealedMark)
+			writeFile(t, segmentPath(dir, 0), first)
+			writeFile(t, filepath.Join(dir, name), segmentOf(t, 1, 5, 10, 12))
+			want := []int64{0, 1, 2, 10, 11}
+			if taken { // by the one that its writer made in its place
+				writeFile(t, segmentPath(dir, 1), segmentOf(t, 1, 5, 20, 22))
+				want = []int64{0, 1, 2, 20, 21}
+			}
+			got := readAll(t, dir, id, 1)
+			if diff := cmp.Diff(want, steps(got.records)); diff != "" || got.progress != End || len(got.skipped) != 0 {
+				t.Errorf("%s, taken %v: %v, skipped %v (-want +got)\n%s", name, taken, got.progress, got.skipped, diff)
+			}
+			if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
+				t.Errorf("%s, taken %v: %v, %v", name, taken, entries, err)
+			}
+		}
 	}
 }
 

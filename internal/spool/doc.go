@@ -29,10 +29,14 @@
 //     segment states its own: a lost segment takes only its own points along;
 //   - a deliverer's acked records may be sent again; the server's mark drops them.
 //
+// A power loss may also take pages in the middle, or undo a renaming. The reader goes
+// on at the next segment, whose header tells which numbers are missing.
+//
 // Nobody deletes what is not theirs. A writer removes only the segments that it
 // made ahead and did not name. The holder of agent.lock removes segments that lie
 // wholly at or below the mark, but never a writer's last, and the folder once the
-// lock is free and everything is acked. Damaged segments move to rejected/.
+// lock is free and everything is acked. Damaged segments are marked when they are met,
+// and move to rejected/ when the others are deleted.
 //
 // Start at [Writer.Point] and segment.reserve for the way in, at [Tail.Next] for
 // the way out, at [Prune] and [Folder.Remove] for what is freed. internal/uplink

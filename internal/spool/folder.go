@@ -255,8 +255,13 @@ func (f *Folder) Remove(id model.WriterID) error {
 		if !strings.HasSuffix(e.Name(), badSuffix) {
 			continue
 		}
+		// Its mark alone, while the segment was not deleted.
+		bad := filepath.Join(path, e.Name())
+		if err := os.Rename(strings.TrimSuffix(bad, badSuffix), bad); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("keep damaged segment: %w", err)
+		}
 		to := filepath.Join(f.Path, "rejected", id.String()+"-"+e.Name())
-		if err := os.Rename(filepath.Join(path, e.Name()), to); err != nil {
+		if err := os.Rename(bad, to); err != nil {
 			return fmt.Errorf("keep damaged segment: %w", err)
 		}
 	}

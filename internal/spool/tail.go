@@ -66,6 +66,7 @@ type Tail struct {
 	fresh  bool // buf was read since the last record was taken from it
 	ahead  int  // bytes of the last read, 0 behind a pause
 	next   uint64
+	walked bool // a segment was left for the next
 }
 
 // OpenTail reads the writer in dir from sequence from (1 is the first).
@@ -123,7 +124,7 @@ func (t *Tail) Next(r *Record) (Progress, error) {
 		case progress == Skipped && t.Skip.Last < t.from:
 			continue
 		case progress == Skipped && t.Skip.First < t.from:
-			t.Skip.First = t.from
+			t.Skip.First, t.Skip.Points = t.from, 0 // of how many is not known
 		}
 		return progress, nil
 	}
@@ -146,7 +147,7 @@ func (t *Tail) step(r *Record) (Progress, error) {
 	length := binary.LittleEndian.Uint32(head)
 	switch {
 	case length == 0:
-		return t.doubt()
+		return t.hole()
 	case length == sealedMark:
 		return t.finishSegment()
 	case t.off+headSize+(int64(length)+7)&^7 > t.size:
@@ -252,7 +253,7 @@ func (t *Tail) pause() (Progress, error) {
 	}
 	t.dead = true
 	if !t.readOnly {
-		sweepAhead(t.dir)
+		sweepAhead(t.dir, t.id)
 	}
 	return again, nil
 }
@@ -311,7 +312,7 @@ func (t *Tail) peek(n int) ([]byte, error) {
 
 // finishSegment leaves a segment that is read to its end.
 func (t *Tail) finishSegment() (Progress, error) {
-	t.next = t.number + 1
+	t.next, t.walked = t.number+1, true
 	t.leave()
 	return again, nil
 }
@@ -350,10 +351,13 @@ func (t *Tail) open(number uint64) (Progress, error) {
 		t.leave()
 		return Wait, err
 	}
-	if err != nil || h.First < t.seq {
+	if err != nil {
 		t.leave()
 		t.next = number
 		return t.quarantine()
+	}
+	if h.First < t.seq { // lengths that were wrong gave too many numbers
+		t.from, t.seq = max(t.from, t.seq), h.First
 	}
 	return t.jump(h.First)
 }
@@ -368,8 +372,9 @@ func (t *Tail) jump(first uint64) (Progress, error) {
 	return Skipped, nil
 }
 
-// missing says why numbers before a segment are not there: a damaged segment is
-// in the folder, or they were delivered to a server that has since lost them.
+// missing says why numbers before a segment are not there: a damaged segment is in
+// the folder, one was shorter than its records, or they were delivered to a server
+// that has since lost them.
 func (t *Tail) missing() string {
 	entries, err := os.ReadDir(t.dir)
 	for _, e := range entries {
@@ -377,37 +382,11 @@ func (t *Tail) missing() string {
 			return ReasonQuarantined
 		}
 	}
-	if t.readOnly {
+	switch {
+	case t.readOnly:
 		return ReasonQuarantined
+	case t.walked:
+		return ReasonTorn
 	}
 	return ReasonRestored
-}
-
-// wild meets a length that passes the end of the segment.
-func (t *Tail) wild() (Progress, error) {
-	if !t.fresh {
-		t.drop()
-		return again, nil
-	}
-	return t.quarantine()
-}
-
-// quarantine sets the rest of a segment aside once it is known where the next
-// one starts, or that there is none.
-func (t *Tail) quarantine() (Progress, error) {
-	numbers, err := segmentNumbers(t.dir)
-	if err != nil {
-		return Wait, err
-	}
-	last := len(numbers) == 0 || numbers[len(numbers)-1] <= t.number
-	if last && !t.dead {
-		return t.pause()
-	}
-	path := segmentPath(t.dir, t.number)
-	if !t.readOnly {
-		if err := os.Rename(path, strings.TrimSuffix(path, segmentSuffix)+segmentSuffix+badSuffix); err != nil {
-			return Wait, fmt.Errorf("set damaged segment aside: %w", err)
-		}
-	}
-	return t.finishSegment()
 }

@@ -119,14 +119,42 @@ func TestDamage(t *testing.T) {
 		},
 		{
 			name: "impossible length at the end", damage: func(b []byte) { binary.LittleEndian.PutUint32(b[point(1):], 1<<31) }, bad: true,
-			steps: []int64{0},
+			steps: []int64{0}, skipped: []model.Skipped{{First: 3, Last: 4, Reason: ReasonQuarantined, Points: 1}},
 		},
 		{
 			name: "bad header", damage: func(b []byte) { b[20] ^= 1 }, second: true, bad: true,
 			steps: []int64{10, 11}, skipped: []model.Skipped{{First: 1, Last: 4, Reason: ReasonQuarantined}},
 		},
-		{name: "bad magic", damage: func(b []byte) { b[0] = 'X' }, bad: true},
+		{
+			name: "bad magic", damage: func(b []byte) { b[0] = 'X' }, bad: true,
+			skipped: []model.Skipped{{First: 1, Last: 4, Reason: ReasonQuarantined, Points: 3}},
+		},
+		{name: "all zeros", damage: func(b []byte) { clear(b) }},
 		{name: "cut short", damage: func(b []byte) { clear(b[point(1):]) }, steps: []int64{0}},
+		{
+			name: "seal lost", damage: func(b []byte) { clear(b[point(3):]) }, second: true,
+			steps: []int64{0, 1, 2, 10, 11},
+		},
+		{
+			name: "last record and seal lost", damage: func(b []byte) { clear(b[point(2):]) }, second: true, bad: true,
+			steps: []int64{0, 1, 10, 11}, skipped: []model.Skipped{{First: 4, Last: 4, Reason: ReasonQuarantined}},
+		},
+		{
+			name: "zeros in the middle", damage: func(b []byte) { clear(b[point(0):point(1)]) }, second: true, bad: true,
+			steps: []int64{10, 11}, skipped: []model.Skipped{{First: 2, Last: 4, Reason: ReasonQuarantined}},
+		},
+		{
+			name: "zeros in the middle of the last", damage: func(b []byte) { clear(b[point(0):point(1)]) }, bad: true,
+			skipped: []model.Skipped{{First: 2, Last: 4, Reason: ReasonQuarantined, Points: 2}},
+		},
+		{
+			name: "zeros before the seal of the last", damage: func(b []byte) { clear(b[point(1):point(3)]) },
+			steps: []int64{0}, skipped: []model.Skipped{{First: 3, Last: 3, Reason: ReasonTorn}},
+		},
+		{
+			name: "a record without its head", damage: func(b []byte) { clear(b[point(2) : point(2)+headSize]); clear(b[point(3):]) },
+			steps: []int64{0, 1}, skipped: []model.Skipped{{First: 4, Last: 4, Reason: ReasonTorn}},
+		},
 		{name: "header of another writer", damage: func(b []byte) {
 			copy(b, Header{First: 1}.encode())
 		}, second: true, bad: true, steps: []int64{10, 11}, skipped: []model.Skipped{{First: 1, Last: 4, Reason: ReasonQuarantined}}},
@@ -147,11 +175,54 @@ func TestDamage(t *testing.T) {
 			if diff := cmp.Diff(tt.skipped, got.skipped); diff != "" {
 				t.Errorf("skipped (-want +got)\n%s", diff)
 			}
+			// What was read may not have arrived: another deliverer finds the same.
+			if diff := cmp.Diff(got, readAll(t, dir, goldenHeader().Writer, 1), cmp.AllowUnexported(readResult{})); diff != "" {
+				t.Errorf("read again (-first +again)\n%s", diff)
+			}
 			_, err := os.Stat(segmentPath(dir, 0) + badSuffix)
 			if got.progress != End || (err == nil) != tt.bad {
 				t.Errorf("progress %v, set aside: %v", got.progress, err == nil)
 			}
 		})
+	}
+}
+
+// TestCutSegment: what a segment that is shorter than its records had is counted.
+func TestCutSegment(t *testing.T) {
+	dir := t.TempDir()
+	writeFile(t, segmentPath(dir, 0), segmentOf(t, 0, 1, 0, 3)[:firstPoint(t)+40])
+	writeFile(t, segmentPath(dir, 1), segmentOf(t, 1, 5, 10, 12))
+	got := readAll(t, dir, goldenHeader().Writer, 1)
+	if diff := cmp.Diff([]int64{0, 10, 11}, steps(got.records)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if diff := cmp.Diff([]model.Skipped{{First: 3, Last: 4, Reason: ReasonTorn}}, got.skipped); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestTooManyNumbers: a length that is wrong may give a record's bytes many numbers.
+// The next segment tells its own, and what of it has none that were told is read.
+func TestTooManyNumbers(t *testing.T) {
+	dir := t.TempDir()
+	h := goldenHeader()
+	h.Number, h.First = 0, 1
+	inside := bytes.Repeat([]byte{8, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1}, 4)
+	first := frame(h.encode(), 1024, testDefinition(t), append(make([]byte, 8), inside...), testPoint(1))
+	binary.LittleEndian.PutUint32(first[firstPoint(t):], 8)
+	writeFile(t, segmentPath(dir, 0), first)
+	writeFile(t, segmentPath(dir, 1), segmentOf(t, 1, 4, 10, 16)) // 4 to 10
+	got := readAll(t, dir, goldenHeader().Writer, 1)
+	var numbers []uint64
+	for _, r := range got.records {
+		numbers = append(numbers, r.Seq)
+	}
+	// One by the length, four inside, then the point: 2 to 6 are torn, it is the 7th.
+	if diff := cmp.Diff([]uint64{1, 7, 8, 9, 10}, numbers); diff != "" || len(got.skipped) != 5 || got.progress != End {
+		t.Errorf("%v, skipped %v (-want +got)\n%s", got.progress, got.skipped, diff)
+	}
+	if diff := cmp.Diff([]int64{1, 13, 14, 15}, steps(got.records)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

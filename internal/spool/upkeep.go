@@ -48,14 +48,17 @@ func Prune(dir string, id model.WriterID, mark uint64) error {
 	if err != nil {
 		return err
 	}
-	for i := 0; i+1 < len(numbers); i++ {
-		next, err := headerOf(dir, id, numbers[i+1])
-		if err != nil || next.First > mark+1 {
-			return nil //nolint:nilerr // a damaged segment is the tail's business
+	for len(numbers) > 1 {
+		place, first, ok := following(dir, id, numbers[1:])
+		if !ok || first > mark+1 {
+			return nil
 		}
-		if err := os.Remove(segmentPath(dir, numbers[i])); err != nil && !errors.Is(err, os.ErrNotExist) && !platform.IsInUse(err) {
-			return fmt.Errorf("delete acked segment: %w", err)
+		for _, n := range numbers[:place+1] { // also those between, whose headers cannot be read
+			if err := discardSegment(segmentPath(dir, n)); err != nil {
+				return err
+			}
 		}
+		numbers = numbers[place+1:]
 	}
 	return nil
 }

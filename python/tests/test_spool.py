@@ -19,6 +19,7 @@ def test_a_segment_made_ahead_counts_for_the_cap_only(tmp_path: Path) -> None:
     for name, size in {
         "00000000.seg.bad": 5,
         "00000001.seg": 10,
+        "00000001.seg.bad": 0,
         ".00000002.next": 20,
         "status": 40,
     }.items():

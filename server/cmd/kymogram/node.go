@@ -29,6 +29,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/blob"
 	"github.com/kymogram/kymogram/server/internal/blob/dir"
 	"github.com/kymogram/kymogram/server/internal/blob/s3"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/postgres"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/data"
@@ -67,7 +69,8 @@ type node struct {
 	closers []io.Closer // in the order of opening
 
 	engine    *local.Engine
-	catalog   *sqlite.DB
+	catalog   catalogs
+	file      *sqlite.DB // the catalog in the data folder, nil where it is in a database
 	blobs     blobs
 	states    *statelog.Log
 	subnets   *network.Subnets // nil without a chain
@@ -149,7 +152,13 @@ func (n *node) openSpare(context.Context) error {
 // openCatalog takes in what a crash left in SQLite's log. On a full disk that has the
 // spare's space: reads go on there.
 func (n *node) openCatalog(ctx context.Context) error {
+	if n.config.Catalog != "" {
+		return n.openDatabase(ctx)
+	}
 	folder := data.Folder(n.config.Data)
+	if err := folder.Elsewhere(); err != nil {
+		return err
+	}
 	var db *sqlite.DB
 	err := n.spare.Do(func() (err error) {
 		db, err = sqlite.OpenWith(ctx, folder.Catalog(), sqlite.Options{Logger: n.log, Mark: folder.CatalogMark(), Cache: n.memory.Catalog})
@@ -158,8 +167,44 @@ func (n *node) openCatalog(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	n.catalog, n.file, n.closers = db, db, append(n.closers, db)
+	return nil
+}
+
+// catalogs is a back end of the catalog, and what a server needs of it besides.
+type catalogs interface {
+	catalog.Catalog
+	statelog.Bin
+	Probe(ctx context.Context) error
+	Damaged() error
+}
+
+// openDatabase opens a catalog that is not in the data folder.
+func (n *node) openDatabase(ctx context.Context) error {
+	if err := data.Folder(n.config.Data).SetElsewhere(postgres.Named(n.config.Catalog)); err != nil {
+		return err
+	}
+	secret, err := n.secret()
+	if err != nil {
+		return err
+	}
+	db, err := postgres.Open(ctx, n.config.Catalog, postgres.Options{Logger: n.log, Cache: n.memory.Catalog / 4, Owner: owner("a catalog", secret)})
+	if err != nil {
+		return err
+	}
 	n.catalog, n.closers = db, append(n.closers, db)
 	return nil
+}
+
+// secret is that of the data folder.
+func (n *node) secret() ([]byte, error) {
+	return blob.Secret(filepath.Join(n.config.Data, data.BlobKeyFile))
+}
+
+// owner names who has a data folder's secret, also a restored one, to others.
+func owner(of string, secret []byte) string {
+	sum := sha256.Sum256(append([]byte("the owner of "+of+"\n"), secret...))
+	return hex.EncodeToString(sum[:16])
 }
 
 // blobs is a back end of blobs, and what a server needs of it besides.
@@ -187,13 +232,11 @@ func (n *node) blobStore(ctx context.Context, secret []byte) (blobs, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	// Who has the data folder's secret, also a restored one, is the owner of its files.
-	owner := sha256.Sum256(append([]byte("the owner of a bucket\n"), secret...))
-	return s3.Open(ctx, place, filepath.Join(folder, "tmp"), hex.EncodeToString(owner[:16]))
+	return s3.Open(ctx, place, filepath.Join(folder, "tmp"), owner("a bucket", secret))
 }
 
 func (n *node) openBlobs(ctx context.Context) error {
-	secret, err := blob.Secret(filepath.Join(n.config.Data, data.BlobKeyFile))
+	secret, err := n.secret()
 	if err != nil {
 		return err
 	}
@@ -380,7 +423,9 @@ func (n *node) run(ctx context.Context, srv *server.Server) error {
 	defer stop()
 	group, working := errgroup.WithContext(background)
 	group.Go(func() error { return n.engine.Run(working) })
-	group.Go(func() error { return n.catalog.Run(working) })
+	if n.file != nil {
+		group.Go(func() error { return n.file.Run(working) })
+	}
 	group.Go(func() error { return n.ingest.Run(working) })
 	group.Go(func() error { return n.spare.Run(working) })
 	group.Go(func() error { return n.live.Run(working) })
@@ -405,10 +450,15 @@ func (n *node) gauges() []selfmetrics.Gauge {
 	if err != nil {
 		n.log.Warn("cannot count the recovered runs", "err", err)
 	}
+	var file sqlite.Health
+	var mirror int64
+	if n.file != nil {
+		file, mirror = n.file.Health(), n.file.MirrorBytes()
+	}
 	return slices.Concat(
 		gauges.Reserve(n.spare.Stats()),
 		gauges.Store(n.engine.Stats(), n.engine.LiveBytes()),
-		gauges.Catalog(n.catalog.Health(), n.catalog.Damaged() != nil, n.catalog.MirrorBytes(), recovered),
+		gauges.Catalog(file, n.catalog.Damaged() != nil, mirror, recovered),
 		gauges.Ingest(n.ingest.Stats()),
 		gauges.Files(n.blobs.Damaged()),
 		gauges.States(n.states.Stats(), n.states.Health(), n.states.Broken() != nil),

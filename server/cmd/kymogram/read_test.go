@@ -94,32 +94,48 @@ const batchSize = 4
 // special value, int64 beyond 2^53 and text.
 func (k *kitchen) logRun(name string) (id string) {
 	k.t.Helper()
-	stored, err := os.ReadFile(filepath.Join(k.env["XDG_CONFIG_HOME"], "kymogram", "credentials.json"))
-	if err != nil {
-		k.t.Fatal(err)
-	}
-	var keys map[string]string
-	if err := json.Unmarshal(stored, &keys); err != nil {
-		k.t.Fatal(err)
-	}
+	conn := k.dial()
+	defer conn.Close()
+	w := k.open(conn, model.OpenRequest{
+		Writer: model.WriterID{byte(len(name)), 1}, Workspace: "lab", Project: "digits", RunName: name, OrchestrationID: name, ResumeStrategy: "never", Host: "box",
+		Initial: []model.Update{{Op: model.OpSetAttribute, Path: "config/lr", Value: model.FloatValue(0.25)}},
+	})
+	w.send(theBatch())
+	return w.run
+}
+
+// dial connects to the server as the user's programs do.
+func (k *kitchen) dial() *grpc.ClientConn {
+	k.t.Helper()
 	conn, err := grpc.NewClient(k.address, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	defer conn.Close()
-	ctx := metadata.AppendToOutgoingContext(k.t.Context(), "authorization", "Bearer "+keys["http://"+k.address])
+	k.t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// opened is the stream of a writer.
+type opened struct {
+	t   *testing.T
+	run string // its id
+	say func(*kymogramv1.StreamRequest) *kymogramv1.StreamResponse
+}
+
+// open opens a run over the real stream.
+func (k *kitchen) open(conn *grpc.ClientConn, open model.OpenRequest) *opened {
+	k.t.Helper()
+	ctx := metadata.AppendToOutgoingContext(k.t.Context(), "authorization", "Bearer "+k.key())
 	stream, err := kymogramv1.NewIngestServiceClient(conn).Stream(ctx)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	request, err := json.Marshal(model.OpenRequest{
-		Writer: model.WriterID{byte(len(name)), 1}, Workspace: "lab", Project: "digits", RunName: name, OrchestrationID: name, ResumeStrategy: "never", Host: "box",
-		Initial: []model.Update{{Op: model.OpSetAttribute, Path: "config/lr", Value: model.FloatValue(0.25)}},
-	})
+	request, err := json.Marshal(open)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	say := func(m *kymogramv1.StreamRequest) *kymogramv1.StreamResponse {
+	w := &opened{t: k.t, say: func(m *kymogramv1.StreamRequest) *kymogramv1.StreamResponse {
+		k.t.Helper()
 		if err := stream.Send(m); err != nil {
 			k.t.Fatal(err)
 		}
@@ -128,17 +144,23 @@ func (k *kitchen) logRun(name string) (id string) {
 			k.t.Fatal(err, answer)
 		}
 		return answer
-	}
-	opened := say(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: &kymogramv1.Open{Request: request, Protocol: 1}}})
+	}}
+	answer := w.say(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Open{Open: &kymogramv1.Open{Request: request, Protocol: 1}}})
 	var result model.OpenResult
-	if err := json.Unmarshal(opened.GetOpened().GetResult(), &result); err != nil {
+	if err := json.Unmarshal(answer.GetOpened().GetResult(), &result); err != nil {
 		k.t.Fatal(err)
 	}
-	ack := say(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Batch{Batch: theBatch()}})
-	if ack.GetAck().GetMark() != batchSize || len(ack.GetAck().GetRefused()) > 0 {
-		k.t.Fatal(ack)
+	w.run = result.Run.String()
+	return w
+}
+
+// send sends a batch, of which nothing may be refused.
+func (w *opened) send(batch *kymogramv1.Batch) {
+	w.t.Helper()
+	ack := w.say(&kymogramv1.StreamRequest{Message: &kymogramv1.StreamRequest_Batch{Batch: batch}}).GetAck()
+	if ack.GetMark() != batch.GetLast() || len(ack.GetRefused()) > 0 {
+		w.t.Fatal(ack)
 	}
-	return result.Run.String()
 }
 
 // The values that logRun sends, by metric.

@@ -21,12 +21,14 @@ import (
 	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/blob/s3"
+	"github.com/kymogram/kymogram/server/internal/catalog/postgres"
 )
 
 // Config is a server's configuration. Every leaf is a [Field].
 type Config struct {
 	Data      string    `yaml:"data" usage:"folder for everything that the server keeps"`
 	Blob      string    `yaml:"blob" usage:"bucket for files instead of the data folder, s3://BUCKET/PREFIX?endpoint=URL&region=NAME"`
+	Catalog   string    `yaml:"catalog" secret:"yes" usage:"PostgreSQL database for runs, keys and views instead of the data folder, postgres://USER@HOST/DATABASE"`
 	HTTP      string    `yaml:"http" usage:"address for HTTP and gRPC, HOST:PORT; port 0 picks a free one"`
 	GRPC      string    `yaml:"grpc" usage:"one more address, for gRPC alone"`
 	NoAuth    bool      `yaml:"no_auth" usage:"accept any key and none; whoever reaches the address may do everything"`
@@ -133,7 +135,7 @@ func defaultData(env func(string) string) string {
 
 // Validate reports the first setting that cannot work.
 func (c *Config) Validate() error {
-	checks := []func() error{c.checkData, c.checkBlob, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain, c.checkPlaces}
+	checks := []func() error{c.checkData, c.checkBlob, c.checkCatalog, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain, c.checkPlaces}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -175,6 +177,16 @@ func (c *Config) checkBlob() error {
 	}
 	if _, err := s3.Parse(c.Blob); err != nil {
 		return fmt.Errorf("blob: %w", err)
+	}
+	return nil
+}
+
+func (c *Config) checkCatalog() error {
+	if c.Catalog == "" {
+		return nil
+	}
+	if err := postgres.Check(c.Catalog); err != nil {
+		return fmt.Errorf("catalog: %w", err)
 	}
 	return nil
 }

@@ -16,6 +16,9 @@ import (
 // Backup copies the folder, which a server may be using, into a new one. Its progress
 // goes to shown.
 func (f Folder) Backup(ctx context.Context, to, version string, shown io.Writer) (*backup.Copied, error) {
+	if err := f.Elsewhere(); err != nil {
+		return nil, err
+	}
 	store, err := local.OpenFolder(ctx, wal.Looking{}, f.Store(), f.Marks())
 	if err != nil {
 		return nil, err

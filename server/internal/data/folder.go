@@ -19,9 +19,11 @@ const (
 	StoreFolder = "store"
 	BlobFolder  = "blobs"
 	CatalogFile = "catalog.db"
-	StateFile   = "state.db"
-	BlobKeyFile = "blob.key"
-	LogKeyFile  = "log.key"
+	// ElsewhereFile names the database that has the catalog instead of CatalogFile.
+	ElsewhereFile = "catalog.elsewhere"
+	StateFile     = "state.db"
+	BlobKeyFile   = "blob.key"
+	LogKeyFile    = "log.key"
 	// AdminKeyFile has the first key, see package auth.
 	AdminKeyFile = "admin.key"
 	// MarksFolder says how far the store and the catalog were, apart from both.

@@ -22,6 +22,9 @@ type Guest struct {
 
 // Guest opens the catalog of a folder that is there.
 func (f Folder) Guest(ctx context.Context, log *slog.Logger) (*Guest, error) {
+	if err := f.Elsewhere(); err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(f.Catalog()); errors.Is(err, fs.ErrNotExist) {
 		return nil, model.Errorf(model.CodeNotFound, "%s is no data folder of a server: it has no %s", string(f), CatalogFile).
 			WithHint("give the folder that kymogram serve --data uses")

@@ -34,6 +34,9 @@ type Repaired struct {
 // mends what it can of the small files; without do it only says what there is to repair.
 // Its progress goes to shown.
 func (f Folder) Repair(ctx context.Context, do bool, log *slog.Logger, shown io.Writer) (*Repaired, error) {
+	if err := f.Elsewhere(); err != nil {
+		return nil, err
+	}
 	lock, err := f.alone(do)
 	if errors.Is(err, wal.ErrLocked) {
 		return nil, model.Errorf(model.CodeUnavailable, "the data folder %s is in use by another process", string(f)).

@@ -42,6 +42,9 @@ type Survey struct {
 // Survey reads a folder, which may be a backup; with whole set every byte of it. Its
 // progress goes to shown.
 func (f Folder) Survey(ctx context.Context, whole bool, shown io.Writer) (*Survey, error) {
+	if err := f.Elsewhere(); err != nil {
+		return nil, err
+	}
 	// First: what the catalog has by now is in the store that is read after it.
 	applied, _ := sqlite.Applied(ctx, f.Catalog()) // of a damaged catalog: it is named below
 	store, err := local.OpenFolder(ctx, wal.Looking{}, f.Store(), f.Marks())

@@ -154,6 +154,33 @@ func TestTheAgentGoesOnAfterASync(t *testing.T) {
 	}
 }
 
+// TestWhatIsKeptIsTold: refused records say why, damaged segments do not.
+func TestWhatIsKeptIsTold(t *testing.T) {
+	f := folder(t)
+	for _, name := range []string{"a.jsonl", "b.jsonl", "c-rendering-1.mp4", "a-00000000.seg.bad"} {
+		if err := os.WriteFile(filepath.Join(f.Path, "rejected", name), []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report, err := delivery.Inspect(f)
+	if err != nil || len(report.Rejected) != 4 {
+		t.Fatal(report, err)
+	}
+	var out bytes.Buffer
+	if err := report.Print(&out); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(f.Path, "rejected")
+	for _, line := range []string{
+		"3 files of what a server refused for good (each line says why): " + dir + "\n",
+		"1 damaged segments, not read to their ends: " + dir + "\n",
+	} {
+		if !strings.Contains(out.String(), line) {
+			t.Errorf("%q is not in\n%s", line, &out)
+		}
+	}
+}
+
 func TestFolders(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	env := func(name string) string { return map[string]string{"KYMOGRAM_SPOOL_DIR": missing}[name] }

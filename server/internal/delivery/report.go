@@ -26,7 +26,7 @@ type Report struct {
 	Rejected    []Rejected    `json:"rejected"`
 }
 
-// Rejected is a file of what a server refused for good.
+// Rejected is a file of what a server refused for good, or a damaged segment.
 type Rejected struct {
 	File  string `json:"file"`
 	Bytes int64  `json:"bytes"`
@@ -76,8 +76,17 @@ func (r *Report) Print(out io.Writer) error {
 	if err := printWaiting(out, r.Waiting); err != nil {
 		return err
 	}
-	if n := len(r.Rejected); n > 0 {
-		_, err := fmt.Fprintf(out, "%d files of what a server refused for good (each line says why): %s\n", n, table.Printable(filepath.Dir(r.Rejected[0].File)))
+	damaged := 0
+	for _, one := range r.Rejected {
+		if spool.IsSetAside(one.File) {
+			damaged++
+		}
+	}
+	if n := len(r.Rejected) - damaged; n > 0 {
+		fmt.Fprintf(out, "%d files of what a server refused for good (each line says why): %s\n", n, table.Printable(filepath.Dir(r.Rejected[0].File)))
+	}
+	if damaged > 0 {
+		_, err := fmt.Fprintf(out, "%d damaged segments, not read to their ends: %s\n", damaged, table.Printable(filepath.Dir(r.Rejected[0].File)))
 		return err
 	}
 	return nil

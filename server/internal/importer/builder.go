@@ -33,6 +33,21 @@ type builder struct {
 	run    *Run
 	series map[string]*Series
 	named  map[string]int // how many names a reason has in Skipped
+	texts  *allowance     // nil: as many as the files hold
+}
+
+// allowance is how many bytes of texts a file may give that writes equal ones once.
+type allowance struct{ left int64 }
+
+func newAllowance(file int64) *allowance { return &allowance{freeBytes + freeRatio*file} }
+
+// take reports whether n bytes more are allowed.
+func (a *allowance) take(n int) bool {
+	if a == nil {
+		return true
+	}
+	a.left -= int64(n)
+	return a.left >= 0
 }
 
 func newBuilder() *builder {
@@ -132,6 +147,10 @@ func isRounded(text string, value float64) bool {
 func (b *builder) text(metric string, step, timeNs int64, value string) {
 	if len(value) > maxDocument {
 		b.skipOf("texts above 1 MiB", metric)
+		return
+	}
+	if !b.texts.take(len(value)) {
+		b.skipOf("texts after "+strconv.Itoa(freeRatio)+" times the size of the file", metric)
 		return
 	}
 	if s := b.at(plain(metric), model.KindText, step, timeNs); s != nil {

@@ -115,7 +115,8 @@ type sheet struct {
 	written int64
 	start   time.Time
 	tables  map[string]*table
-	order   []string // the runs, as they come
+	order   []string   // the runs, as they come
+	texts   *allowance // of all runs
 
 	rows     int64
 	numbers  bool // a cell is a number
@@ -200,6 +201,7 @@ func (s *sheet) table(run string) *table {
 	t := s.tables[run]
 	if t == nil {
 		t = &table{builder: newBuilder(), sheet: s, config: map[string]string{}}
+		t.texts = s.texts
 		s.tables[run] = t
 		s.order = append(s.order, run)
 	}

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -125,10 +126,17 @@ type mlflowMeta struct {
 	Lifecycle string `yaml:"lifecycle_stage"`
 }
 
+// maxNests bounds what may open lists and structures in a meta.yaml, where MLflow has next
+// to none: the parser's memory grows with the square of their depth.
+const maxNests = 1_000
+
 func readMeta(folder string) (m mlflowMeta, err error) {
 	data, err := readSmall(filepath.Join(folder, "meta.yaml"))
 	if err != nil {
 		return m, err
+	}
+	if nests := bytes.Count(data, []byte("[")) + bytes.Count(data, []byte("{")) + bytes.Count(data, []byte("- -")) + bytes.Count(data, []byte("? ?")); nests > maxNests {
+		return m, model.Errorf(model.CodeInvalid, "read %s: it nests too deep", filepath.Join(folder, "meta.yaml"))
 	}
 	if err := yaml.Unmarshal(data, &m); err != nil {
 		return m, fmt.Errorf("read %s: %w", filepath.Join(folder, "meta.yaml"), err)
@@ -267,9 +275,12 @@ func (b *builder) metricFile(name, path string) error {
 	}
 	defer f.Close()
 	lines := bufio.NewScanner(f)
+	lines.Split(wholeLines)
 	for offset := int64(0); lines.Scan(); {
-		line := lines.Text()
-		if time, value, step, ok := metricLine(line); ok {
+		line, ended := strings.CutSuffix(lines.Text(), "\n")
+		if !ended {
+			b.damage("metrics/"+name, offset, "the last line has no end: the program was killed, or still writes")
+		} else if time, value, step, ok := metricLine(line); ok {
 			b.float(name, step, milliseconds(time), value)
 		} else if strings.TrimSpace(line) != "" {
 			b.damage("metrics/"+name, offset, "a line is not TIME VALUE STEP")
@@ -281,6 +292,15 @@ func (b *builder) metricFile(name, path string) error {
 		return nil
 	}
 	return lines.Err()
+}
+
+// wholeLines splits at ends of lines, and keeps them: MLflow ends each line that it writes.
+func wholeLines(data []byte, last bool) (advance int, line []byte, err error) {
+	if n := bytes.IndexByte(data, '\n') + 1; n > 0 || last && len(data) > 0 {
+		n = cmp.Or(n, len(data))
+		return n, data[:n], nil
+	}
+	return 0, nil, nil
 }
 
 func metricLine(line string) (timeMs int64, value float64, step int64, ok bool) {

@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -24,6 +25,9 @@ func findMLflowSQLite(ctx context.Context, path string) ([]Found, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	defer db.Close()
+	if err := onlyTables(ctx, db, path); err != nil {
+		return nil, err
+	}
 	rows, err := db.QueryContext(ctx, `SELECT r.run_uuid, coalesce(r.name, ''), coalesce(r.status, ''), coalesce(r.start_time, 0),
 		coalesce(r.end_time, 0), coalesce(r.user_id, ''), coalesce(e.name, ''), coalesce(r.lifecycle_stage, '')
 		FROM runs r LEFT JOIN experiments e ON e.experiment_id = r.experiment_id ORDER BY r.run_uuid`)
@@ -46,6 +50,20 @@ func findMLflowSQLite(ctx context.Context, path string) ([]Found, error) {
 	return named(runs, func(r mlflowRun) func(context.Context) (*Run, error) {
 		return func(ctx context.Context) (*Run, error) { return readMLflowSQLite(ctx, path, r) }
 	}), nil
+}
+
+// onlyTables refuses views under the names of MLflow's tables: one may have rows without end.
+func onlyTables(ctx context.Context, db *sql.DB, path string) error {
+	var view string
+	err := db.QueryRowContext(ctx, `SELECT name FROM sqlite_schema WHERE type = 'view' AND lower(name) IN ('runs', 'experiments', 'params', 'tags', 'metrics')`).Scan(&view)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err == nil {
+		err = fmt.Errorf("%s is a view", view)
+	}
+	return model.Errorf(model.CodeInvalid, "%s is no MLflow store: %v", path, err).
+		WithHint("give the folder mlruns, or the SQLite file that the tracking URI names")
 }
 
 func readMLflowSQLite(ctx context.Context, path string, r mlflowRun) (*Run, error) {
@@ -95,13 +113,14 @@ func (b *builder) metricRows(ctx context.Context, db *sql.DB, id string) error {
 		return err
 	}
 	defer rows.Close()
-	for rows.Next() {
+	for n := int64(0); rows.Next(); n++ {
 		var name string
 		var value float64
 		var time, step int64
 		var nan bool
 		if err := rows.Scan(&name, &value, &time, &step, &nan); err != nil {
-			return err
+			b.damage("metrics", n, "a row is not KEY VALUE TIMESTAMP STEP IS_NAN: %v", err)
+			continue
 		}
 		if nan {
 			value = math.NaN()

@@ -12,8 +12,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"github.com/apache/arrow-go/v18/arrow/float16"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 	"github.com/apache/arrow-go/v18/parquet"
 	"github.com/apache/arrow-go/v18/parquet/file"
@@ -48,6 +50,7 @@ func parquetSheet(ctx context.Context, path string, written time.Time, opts Opti
 		if s, err = newSheet(header, filepath.Base(path), written, opts.CSV); err != nil || headerOnly {
 			return err
 		}
+		s.texts = newAllowance(p.MetaData().GetSourceFileSize())
 		row := make([]string, len(header))
 		err := p.rows(ctx, func(cells []any) error {
 			s.line++
@@ -88,6 +91,7 @@ func exported(names []string) (header []string, place []int) {
 type parquetFile struct {
 	*file.Reader
 	columns []parquetColumn
+	room    *bounds
 }
 
 // parquetColumn is a column of the table and its leaves.
@@ -112,7 +116,8 @@ func (o Options) parquet(ctx context.Context, path string, use func(*parquetFile
 	if err := checkParquet(f); err != nil {
 		return err
 	}
-	props := parquet.NewReaderProperties(&bounds{left: maxParquet})
+	room := newBounds()
+	props := parquet.NewReaderProperties(room)
 	props.BufferedStreamEnabled = true
 	r, err := file.NewParquetReader(f, file.WithReadProps(props))
 	if err != nil {
@@ -121,7 +126,7 @@ func (o Options) parquet(ctx context.Context, path string, use func(*parquetFile
 	if err := checkPages(f, r); err != nil {
 		return err
 	}
-	p := &parquetFile{Reader: r}
+	p := &parquetFile{Reader: r, room: room}
 	for i := range r.MetaData().Schema.NumColumns() {
 		leaf := r.MetaData().Schema.Column(i)
 		name, _, nested := strings.Cut(leaf.Path(), ".")
@@ -154,6 +159,7 @@ func (p *parquetFile) rows(ctx context.Context, row func(cells []any) error) err
 	cells := make([]any, len(p.columns))
 	for g := range p.NumRowGroups() {
 		group := p.RowGroup(g)
+		p.room.renew()
 		leaves := make([]*leafReader, p.MetaData().Schema.NumColumns())
 		for i := range leaves {
 			reader, err := group.Column(i)
@@ -233,13 +239,20 @@ type leafReader struct {
 
 // chunk is a typed reader of the library.
 type chunk[T any] interface {
-	ReadBatch(batchSize int64, values []T, defLvls, repLvls []int16) (total int64, valuesRead int, err error)
+	HasNext() bool
+	ReadBatchInPage(batchSize int64, values []T, defLvls, repLvls []int16) (total int64, valuesRead int, err error)
 }
+
+var errFewValues = errors.New("a page ends before its last value")
 
 func batches[T any](l *leafReader, from chunk[T], to func(T) any) {
 	values := make([]T, parquetRows)
 	l.read = func() (int64, error) {
-		n, _, err := from.ReadBatch(parquetRows, values, l.defs, l.reps)
+		// ReadBatch would try for ever to read what a page says that it has.
+		n, _, err := from.ReadBatchInPage(parquetRows, values, l.defs, l.reps)
+		if n == 0 && err == nil && from.HasNext() {
+			err = errFewValues
+		}
 		return n, err
 	}
 	l.value = func(i int) any { return to(values[i]) }
@@ -325,6 +338,28 @@ func wholeOf(leaf *schema.Column) func(int64) any {
 		return func(v int64) any { return decimal(big.NewInt(v), t.Scale()) }
 	case *schema.DecimalLogicalType:
 		return func(v int64) any { return decimal(big.NewInt(v), t.Scale()) }
+	case schema.IntLogicalType:
+		return inWidth(t.IsSigned(), t.BitWidth())
+	case *schema.IntLogicalType:
+		return inWidth(t.IsSigned(), t.BitWidth())
+	}
+	return func(v int64) any { return v }
+}
+
+// inWidth reads integers of a sign and a width: those without a sign lie in the file as if they
+// had one.
+func inWidth(signed bool, bits int8) func(int64) any {
+	switch {
+	case signed:
+	case bits == 64:
+		return func(v int64) any {
+			if v >= 0 {
+				return v
+			}
+			return new(big.Rat).SetInt(new(big.Int).SetUint64(uint64(v)))
+		}
+	default: // in an int32
+		return func(v int64) any { return int64(uint32(v)) }
 	}
 	return func(v int64) any { return v }
 }
@@ -339,10 +374,17 @@ func inUnit(unit schema.TimeUnitType) func(int64) any {
 	return func(v int64) any { return time.Unix(0, v).UTC() }
 }
 
-// bytesOf reads texts of a column, and decimals as big-endian two's complement.
+// bytesOf reads texts of a column, decimals as big-endian two's complement, and numbers of 16 bits.
 func bytesOf(leaf *schema.Column) func([]byte) any {
 	scale, isDecimal := int32(0), false
 	switch t := leaf.LogicalType().(type) {
+	case schema.Float16LogicalType, *schema.Float16LogicalType:
+		return func(v []byte) any {
+			if len(v) != 2 {
+				return nil
+			}
+			return float64(float16.FromLEBytes(v).Float32())
+		}
 	case schema.DecimalLogicalType:
 		scale, isDecimal = t.Scale(), true
 	case *schema.DecimalLogicalType:
@@ -413,14 +455,25 @@ func listText(lists map[string][]any) string {
 	return string(text)
 }
 
-// maxParquet bounds the memory that a file takes while it is read: pages and dictionaries.
+// maxParquet bounds the memory that a part of a file takes while it is read: pages and
+// dictionaries.
 const maxParquet = 1 << 30
 
-// bounds is memory that ends: a damaged length must not take all there is.
+// bounds is memory that ends: a damaged length must not take all there is. The library gives
+// some of it back from a finalizer, and never what it read the columns of a part with.
 type bounds struct {
 	memory.GoAllocator
-	left int
+	left atomic.Int64
 }
+
+func newBounds() *bounds {
+	b := new(bounds)
+	b.renew()
+	return b
+}
+
+// renew forgets what was taken: nothing holds it any more.
+func (b *bounds) renew() { b.left.Store(maxParquet) }
 
 func (b *bounds) Allocate(size int) []byte {
 	b.take(size)
@@ -433,10 +486,14 @@ func (b *bounds) Reallocate(size int, old []byte) []byte {
 }
 
 // Free gives memory back.
-func (b *bounds) Free(old []byte) { b.left += len(old) }
+func (b *bounds) Free(old []byte) {
+	if b.left.Add(int64(len(old))) > maxParquet { // of an earlier part
+		b.renew()
+	}
+}
 
 func (b *bounds) take(n int) {
-	if b.left -= n; b.left < 0 {
+	if b.left.Add(int64(-n)) < 0 {
 		panic(fmt.Sprintf("it needs more than %d MiB of memory at once", maxParquet>>20))
 	}
 }

@@ -19,7 +19,7 @@ const (
 	// takes none.
 	freeRows = 1 << 20
 	rowRatio = 100
-	pageHead = 64 << 10 // a header with statistics of long texts
+	headRead = 64 << 10 // a header with statistics of long texts
 )
 
 // checkParquet looks at the ends and the footer before the library does, which trusts
@@ -101,35 +101,59 @@ func checkColumn(f *reading, from, length, size int64, codec compress.Compressio
 	if from < 4 || length < 0 || from > size || length > size-from {
 		return errors.New("it lies outside the file")
 	}
-	buffer := make([]byte, pageHead)
+	buffer := make([]byte, headRead)
 	for at := from; at < from+length; {
-		n, err := f.ReadAt(buffer[:min(pageHead, from+length-at)], at)
+		n, err := f.ReadAt(buffer[:min(headRead, from+length-at)], at)
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
 		parser := &compact{rest: buffer[:n]}
-		var expanded, packed int64 = -1, -1
-		_, err = parser.record(0, func(id int16, value int64) {
-			switch id {
-			case 2:
-				expanded = value
-			case 3:
-				packed = value
-			}
-		})
+		page, err := readPageHead(parser)
 		if err != nil {
 			return err
 		}
 		head := int64(n - len(parser.rest))
-		if expanded < 0 || packed < 0 || expanded > maxPage || packed > from+length-at-head {
+		if page.expanded < 0 || page.packed < 0 || page.expanded > maxPage || page.packed > from+length-at-head || page.levels < 0 || page.levels > page.packed {
 			return errors.New("the length of a page is wrong")
 		}
-		if says := contentSize(parser.rest[:min(packed, int64(len(parser.rest)))], codec); says > expanded {
+		content := parser.rest[:min(page.packed, int64(len(parser.rest)))]
+		if content = content[min(page.levels, int64(len(content))):]; page.plain {
+			content = nil
+		}
+		if says := contentSize(content, codec); says > page.expanded-page.levels {
 			return errors.New("a page expands to more than it says")
 		}
-		at += head + packed
+		at += head + page.packed
 	}
 	return nil
+}
+
+// pageHead is what a page says of itself.
+type pageHead struct {
+	expanded, packed int64
+	levels           int64 // bytes at its begin that are not compressed; in pages of version 2
+	plain            bool  // nothing of it is
+}
+
+// readPageHead reads uncompressed_page_size 2, compressed_page_size 3, data_page_header_v2 8
+// with the bytes of levels 5 and 6 and is_compressed 7.
+func readPageHead(parser *compact) (pageHead, error) {
+	page := pageHead{expanded: -1, packed: -1}
+	_, err := parser.record(0, func(path [2]int16, value int64) {
+		switch path {
+		case [2]int16{2}:
+			page.expanded = value
+		case [2]int16{3}:
+			page.packed = value
+		case [2]int16{8, 5}, [2]int16{8, 6}:
+			if page.levels += value; value < 0 || value > maxPage {
+				page.levels = maxPage + 1
+			}
+		case [2]int16{8, 7}:
+			page.plain = value == 0
+		}
+	})
+	return page, err
 }
 
 // contentSize is what compressed bytes say of their own size; the library makes room for it.
@@ -172,8 +196,11 @@ func (c *compact) skip(n uint64) error {
 	return nil
 }
 
-// record walks a structure and tells of its integers.
-func (c *compact) record(depth int, tell func(id int16, value int64)) (int, error) {
+// teller is told of an integer or a bool: of the field where it lies, and of the one in it.
+type teller func(path [2]int16, value int64)
+
+// record walks a structure and tells of its integers, and of those of the structures in it.
+func (c *compact) record(depth int, tell teller) (int, error) {
 	if depth > maxDepth {
 		return 0, errDeep
 	}
@@ -196,9 +223,9 @@ func (c *compact) record(depth int, tell func(id int16, value int64)) (int, erro
 			}
 			id = int16(zigzag(v))
 		}
-		if err := c.value(head&0xf, false, depth, func(value int64) {
+		if err := c.value(head&0xf, false, depth, func(path [2]int16, value int64) {
 			if tell != nil {
-				tell(id, value)
+				tell([2]int16{id, path[0]}, value)
 			}
 		}); err != nil {
 			return n, err
@@ -210,18 +237,19 @@ func zigzag(v uint64) int64 { return int64(v>>1) ^ -int64(v&1) }
 
 // value walks a value: 1, 2 bool, 3 byte, 4 to 6 integers, 7 double, 8 bytes, 9, 10 lists,
 // 11 maps, 12 structures.
-func (c *compact) value(kind byte, inList bool, depth int, tell func(int64)) error {
+func (c *compact) value(kind byte, inList bool, depth int, tell teller) error {
 	switch kind {
 	case 1, 2:
 		if inList {
 			return c.skip(1)
 		}
+		tell([2]int16{}, int64(2-kind))
 		return nil
 	case 3:
 		return c.skip(1)
 	case 4, 5, 6:
 		v, err := c.varint()
-		tell(zigzag(v))
+		tell([2]int16{}, zigzag(v))
 		return err
 	case 7:
 		return c.skip(8)
@@ -231,7 +259,7 @@ func (c *compact) value(kind byte, inList bool, depth int, tell func(int64)) err
 	case 9, 10:
 		return c.list(depth)
 	case 12:
-		_, err := c.record(depth+1, nil)
+		_, err := c.record(depth+1, tell)
 		return err
 	}
 	return errors.New("holds a type that is not known")
@@ -254,7 +282,7 @@ func (c *compact) list(depth int) error {
 		return errCut
 	}
 	for range n {
-		if err := c.value(head&0xf, true, depth+1, func(int64) {}); err != nil {
+		if err := c.value(head&0xf, true, depth+1, func([2]int16, int64) {}); err != nil {
 			return err
 		}
 	}

@@ -61,6 +61,9 @@ func (s *Server) findAnomalies(ctx context.Context, in anomaliesIn) (out anomali
 	if err != nil {
 		return out, err
 	}
+	if _, err := matcher("metric", in.Metric); err != nil {
+		return out, err
+	}
 	run, err := s.client.Run(ctx, in.Run)
 	if err != nil {
 		return out, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -29,8 +30,8 @@ func (n number) MarshalJSON() ([]byte, error) { return model.AppendJSONFloat(nil
 
 // position is a place on an axis: a step, or a time.
 type position struct {
-	at  int64
-	set bool
+	at        int64
+	set, time bool // time: it was written as one
 }
 
 // UnmarshalJSON reads an integer, also as text, or a time of RFC 3339.
@@ -47,7 +48,7 @@ func (p *position) UnmarshalJSON(text []byte) error {
 		}
 	case string:
 		if at, err := time.Parse(time.RFC3339Nano, v); err == nil {
-			p.at = at.UnixNano()
+			p.at, p.time = at.UnixNano(), true
 			return nil
 		}
 		var err error
@@ -139,6 +140,15 @@ func limited(asked, usual, most int) (int, error) {
 		asked = usual
 	}
 	return min(asked, most), nil
+}
+
+// matcher reads a regular expression; name is the argument that has it.
+func matcher(name, text string) (*regexp.Regexp, error) {
+	match, err := regexp.Compile(text)
+	if err != nil {
+		return nil, model.Errorf(model.CodeInvalid, "%s is no regular expression: %v", name, err)
+	}
+	return match, nil
 }
 
 // schemaOf describes a type to agents. Its only errors are of types that JSON has no form

@@ -85,7 +85,7 @@ type runLine struct {
 	Tags         []string       `json:"tags,omitempty"`
 	Created      string         `json:"created"`
 	LastActivity string         `json:"last_activity,omitempty"`
-	Values       map[string]any `json:"values,omitempty" jsonschema:"of the columns"`
+	Values       map[string]any `json:"values,omitempty" jsonschema:"of the columns, and what the runs are sorted by"`
 }
 
 func lineOf(run *read.Run) runLine {
@@ -120,17 +120,34 @@ func (s *Server) listRuns(ctx context.Context, in runsIn) (out runsOut, err erro
 	if err != nil {
 		return out, err
 	}
+	by := sortedBy(in.Sort)
 	runs, next, err := s.client.RunPage(ctx, workspace, name, read.RunFilter{
-		Query: in.Filter, Status: read.Status(in.Status), Sort: in.Sort, Columns: in.Columns,
+		Query: in.Filter, Status: read.Status(in.Status), Sort: in.Sort, Columns: append(by, in.Columns...),
 	}, limit, in.Cursor)
 	if err != nil {
 		return out, err
+	}
+	for _, value := range by {
+		if len(runs) > 0 && in.Cursor == "" && !slices.ContainsFunc(runs, func(run *read.Run) bool { return run.Values[value] != nil }) {
+			return out, model.Errorf(model.CodeInvalid, "none of the runs has %q to sort by", model.Clip(value)).
+				WithHint("sort by created, name, last, status, an attribute as config/lr, or by last(METRIC), min(METRIC), max(METRIC)")
+		}
 	}
 	out.Runs, out.Next = make([]runLine, len(runs)), next
 	for i, run := range runs {
 		out.Runs[i] = lineOf(run)
 	}
 	return out, nil
+}
+
+// sortedBy is the value that orders runs, which a run may lack; none for what every run has.
+func sortedBy(sort string) []string {
+	switch by := strings.TrimPrefix(sort, "-"); by {
+	case "", "created", "name", "last", "status":
+		return nil
+	default:
+		return []string{by}
+	}
 }
 
 type runIn struct {
@@ -161,7 +178,7 @@ type attempt struct {
 	Number         int64    `json:"number"`
 	Opened         string   `json:"opened"`
 	ResumeFromStep any      `json:"resume_from_step,omitempty"`
-	Processes      []writer `json:"processes" jsonschema:"at most 50"`
+	Processes      []writer `json:"processes" jsonschema:"at most 50, in the order in which they began"`
 }
 
 type writer struct {
@@ -175,9 +192,9 @@ type writer struct {
 }
 
 func (s *Server) getRun(ctx context.Context, in runIn) (out runOut, err error) {
-	match, err := regexp.Compile(in.Match)
+	match, err := matcher("match", in.Match)
 	if err != nil {
-		return out, model.Errorf(model.CodeInvalid, "match is no regular expression: %v", err)
+		return out, err
 	}
 	run, err := s.client.Run(ctx, in.Run)
 	if err != nil {
@@ -210,7 +227,8 @@ func (s *Server) getRun(ctx context.Context, in runIn) (out runOut, err error) {
 	for _, name := range names {
 		out.Summary[name] = lastOf(summary[name])
 	}
-	out.LeftOut = leftOut(part{cutConfig, "values of the configuration"}, part{cutSummary, "metrics"}, part{len(attempts) - len(out.Attempts), "attempts"})
+	out.LeftOut = leftOut(part{cutConfig, "values of the configuration"}, part{cutSummary, "metrics"}, part{len(attempts) - len(out.Attempts), "attempts"},
+		part{processesLeft(attempts), "processes of the attempts shown"})
 	return out, nil
 }
 
@@ -263,6 +281,14 @@ func attemptsOf(all []read.AttemptInfo) []attempt {
 	return out
 }
 
+// processesLeft counts the processes that attemptsOf leaves out of the attempts it has.
+func processesLeft(all []read.AttemptInfo) (n int) {
+	for _, a := range all[max(0, len(all)-mostAttempts):] {
+		n += max(0, len(a.Writers)-mostWriters)
+	}
+	return n
+}
+
 type compareIn struct {
 	Runs  []string `json:"runs" jsonschema:"2 to 20 runs, each an id, workspace/project/name, or a name or display name that one run has"`
 	Match string   `json:"match,omitempty" jsonschema:"only names that match this regular expression (RE2, unanchored)"`
@@ -281,9 +307,9 @@ type difference struct {
 }
 
 func (s *Server) compareRuns(ctx context.Context, in compareIn) (out compareOut, err error) {
-	match, err := regexp.Compile(in.Match)
+	match, err := matcher("match", in.Match)
 	if err != nil {
-		return out, model.Errorf(model.CodeInvalid, "match is no regular expression: %v", err)
+		return out, err
 	}
 	if len(in.Runs) < 2 || len(in.Runs) > mostCompared {
 		return out, model.Errorf(model.CodeInvalid, "%d runs to compare", len(in.Runs)).WithHint("give 2 to %d", mostCompared)

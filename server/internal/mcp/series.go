@@ -44,6 +44,9 @@ func (s *Server) listSeries(ctx context.Context, in seriesIn) (out seriesOut, er
 	if err != nil {
 		return out, err
 	}
+	if _, err := matcher("metric", in.Metric); err != nil {
+		return out, err
+	}
 	run, err := s.client.Run(ctx, in.Run)
 	if err != nil {
 		return out, err
@@ -98,6 +101,14 @@ func (in *selection) options() []read.Option {
 	return out
 }
 
+// onAxis refuses times as bounds of an axis that has none.
+func (in *selection) onAxis(axis read.AxisName) error {
+	if axis == read.TimeAxis || !in.From.time && !in.To.time {
+		return nil
+	}
+	return model.Errorf(model.CodeInvalid, "from and to are times, and the points go by %s", axis).WithHint("give axis time_ns, or places on the axis %s", axis)
+}
+
 type pointsIn struct {
 	selection
 
@@ -133,6 +144,9 @@ func (s *Server) getPoints(ctx context.Context, in pointsIn) (out pointsOut, err
 		options = append(options, read.Attempt(in.Attempt))
 	}
 	chunk, next, err := run.PointPage(ctx, in.Metric, min(limit, mostDocuments), in.Cursor, options...)
+	if err == nil {
+		err = in.onAxis(chunk.Axis)
+	}
 	if err != nil {
 		return out, err
 	}
@@ -211,6 +225,9 @@ func (s *Server) getBuckets(ctx context.Context, in bucketsIn) (out bucketsOut, 
 		return out, err
 	}
 	buckets, axis, err := run.BucketsOn(ctx, in.Metric, n, in.options()...)
+	if err == nil {
+		err = in.onAxis(axis)
+	}
 	if err != nil {
 		return out, err
 	}

@@ -79,6 +79,24 @@ func (s *Service) contentsOf(ctx context.Context, run *catalog.Run, metrics []st
 	}
 }
 
+// Attributes lists the attributes of a run by path.
+func (s *Service) Attributes(ctx context.Context, id model.RunID) iter.Seq2[catalog.Attribute, error] {
+	return func(yield func(catalog.Attribute, error) bool) {
+		ctx, cancel := s.bounded(ctx)
+		defer cancel()
+		run, err := s.open(ctx, id)
+		if err != nil {
+			yield(catalog.Attribute{}, s.finish(ctx, err))
+			return
+		}
+		for a, err := range s.attributesOf(ctx, run.ID) {
+			if !yield(a, s.finish(ctx, err)) {
+				return
+			}
+		}
+	}
+}
+
 func (s *Service) attributesOf(ctx context.Context, run model.RunID) iter.Seq2[catalog.Attribute, error] {
 	return func(yield func(catalog.Attribute, error) bool) {
 		cursor := ""

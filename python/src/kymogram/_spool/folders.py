@@ -276,8 +276,9 @@ def _sizes(folder: str, endings: tuple[str, ...]) -> tuple[int, int]:
         with os.scandir(folder) as files:
             for file in files:
                 if file.name.endswith(endings):
-                    number += 1
-                    total += file.stat().st_size
+                    size = file.stat().st_size
+                    number += size > 0  # an empty .bad marks the segment beside it
+                    total += size
     except OSError:
         pass  # the deliverer removed it meanwhile
     return number, total

@@ -242,11 +242,11 @@ func (d *DB) settle(ctx context.Context, v *verdict) error {
 
 // createMirror makes the mirror of a database, or a new snapshot in it.
 func createMirror(ctx context.Context, db *sql.DB, dir string) error {
-	tables, err := mirroredTables(ctx, db)
+	known, err := mirroredTables(ctx, db)
 	if err != nil {
 		return err
 	}
-	return snapshotOf(ctx, db, tables, func(ctx context.Context, h mirror.Header, rows mirror.Rows) error {
+	return snapshotOf(ctx, db, known, func(ctx context.Context, h mirror.Header, rows mirror.Rows) error {
 		return mirror.Create(ctx, dir, h, rows)
 	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
 // Inventory is what a database file holds.
@@ -72,7 +73,7 @@ func (i *inspection) measure() error {
 	return err
 }
 
-func (i *inspection) count(ctx context.Context, q querier) error {
+func (i *inspection) count(ctx context.Context, q tables.Querier) error {
 	o := i.out
 	return q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM runs WHERE deleted_ns > 0),
 		(SELECT count(DISTINCT run) FROM identities WHERE purged_ns > 0), (SELECT count(*) FROM writers), (SELECT count(*) FROM keys), (SELECT coalesce(min(seen_ns), 0) FROM runs)`).
@@ -112,8 +113,8 @@ func (i *inspection) verify(ctx context.Context) error {
 }
 
 // check lets SQLite compare its trees and indexes.
-func (i *inspection) check(ctx context.Context, q querier) error {
-	lines, err := collect(ctx, q, scanText, `PRAGMA integrity_check`)
+func (i *inspection) check(ctx context.Context, q tables.Querier) error {
+	lines, err := tables.Collect(ctx, q, tables.ScanText, `PRAGMA integrity_check`)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (i *inspection) check(ctx context.Context, q querier) error {
 			i.damage("%s: %s", filepath.Base(i.path), line)
 		}
 	}
-	broken, err := collect(ctx, q, scanText, `SELECT "table" || ' names a missing ' || "parent" FROM pragma_foreign_key_check`)
+	broken, err := tables.Collect(ctx, q, tables.ScanText, `SELECT "table" || ' names a missing ' || "parent" FROM pragma_foreign_key_check`)
 	for _, line := range broken {
 		i.damage("%s: %s", filepath.Base(i.path), line)
 	}
@@ -252,11 +253,6 @@ func (c *comparison) take(r mirror.Row) bool {
 	return ok && had == maphash.Bytes(c.seed, r.Values)
 }
 
-func scanText(rows *sql.Rows) (line string, err error) {
-	err = rows.Scan(&line)
-	return line, err
-}
-
 // Missing names those of some runs that no ULID of a database means.
 func Missing(ctx context.Context, path string, runs []model.RunID) (missing []model.RunID, err error) {
 	err = reading(path, func(db *sql.DB) error {
@@ -278,11 +274,11 @@ func Missing(ctx context.Context, path string, runs []model.RunID) (missing []mo
 // Named are the blobs that runs and artifacts name.
 func Named(ctx context.Context, path string) (hashes []string, err error) {
 	err = reading(path, func(db *sql.DB) error {
-		columns, err := collect(ctx, db, scanText, blobColumns) // an older database has fewer tables
+		columns, err := tables.Collect(ctx, db, tables.ScanText, blobColumns) // an older database has fewer tables
 		if err != nil || len(columns) == 0 {
 			return err
 		}
-		hashes, err = collect(ctx, db, scanText, strings.Join(columns, ` UNION `))
+		hashes, err = tables.Collect(ctx, db, tables.ScanText, strings.Join(columns, ` UNION `))
 		return err
 	})
 	return hashes, failure("list the files that runs name", err)
@@ -298,7 +294,7 @@ func Applied(ctx context.Context, path string) (lsns map[model.RunID]uint64, err
 	lsns = map[model.RunID]uint64{}
 	err = reading(path, func(db *sql.DB) error {
 		clear(lsns)
-		_, err := collect(ctx, db, func(rows *sql.Rows) (none struct{}, err error) {
+		_, err := tables.Collect(ctx, db, func(rows *sql.Rows) (none struct{}, err error) {
 			var id []byte
 			var lsn int64
 			err = rows.Scan(&id, &lsn)

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"database/sql"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -88,5 +89,27 @@ func TestMigrationsAreNumbered(t *testing.T) {
 	defer db.Close()
 	if v, err := schemaOf(t.Context(), db.reader); v != int64(latestMigration()) || err != nil {
 		t.Errorf("version %d of %d migrations, %v", v, latestMigration(), err)
+	}
+}
+
+// TestTreesOfOlderDatabases: before version 20 trees had no versions.
+func TestTreesOfOlderDatabases(t *testing.T) {
+	db, err := Open(t.Context(), olderDatabase(t, 19, `INSERT INTO projects (id, workspace, name) VALUES (1, 'team', 'p')`,
+		`INSERT INTO runs (pk, id, project, name, status, created_ns, last_ns, attempt, orchestration_id) VALUES (1, unhex('01000000000000000000000000000000'), 1, 'a', 'lost', 1, 1, 1, 'a'),
+			(2, unhex('02000000000000000000000000000000'), 1, 'b', 'lost', 2, 1, 1, 'b')`,
+		`INSERT INTO trees (run, name, changed_ns, text) VALUES (1, 'x', 1, 'of a'), (2, 'x', 1, 'of b')`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	var texts []string
+	for run, err := range db.RunsWithTrees(t.Context(), catalog.TreeQuery{Workspace: "team", Project: "p", Names: []string{"x"}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, run.Texts[0])
+	}
+	if strings.Join(texts, ", ") != "of a, of b" {
+		t.Errorf("%q", texts)
 	}
 }

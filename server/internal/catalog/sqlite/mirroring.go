@@ -9,19 +9,20 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
 // mirrorDir is the folder of a database's mirror.
 func mirrorDir(path string) string { return path + "-mirror" }
 
-func readPosition(ctx context.Context, q querier) (mirror.Position, error) {
+func readPosition(ctx context.Context, q tables.Querier) (mirror.Position, error) {
 	var lsn, chain int64
 	err := q.QueryRowContext(ctx, `SELECT lsn, chain FROM position WHERE id = 0`).Scan(&lsn, &chain)
 	return mirror.Position{LSN: uint64(lsn), Chain: uint64(chain)}, err
 }
 
 func setPosition(ctx context.Context, tx *transaction, at mirror.Position) error {
-	return exec(ctx, tx, `UPDATE position SET lsn = ?, chain = ? WHERE id = 0`, int64(at.LSN), int64(at.Chain))
+	return tables.Exec(ctx, tx, `UPDATE position SET lsn = ?, chain = ? WHERE id = 0`, int64(at.LSN), int64(at.Chain))
 }
 
 // openMirror opens the mirror of a database that agrees with it.
@@ -43,7 +44,7 @@ func (d *DB) begin(ctx context.Context) (err error) {
 		if err := d.catchUp(ctx); err != nil {
 			return err
 		}
-		if err := exec(ctx, d.tx, `BEGIN IMMEDIATE`); err != nil {
+		if err := tables.Exec(ctx, d.tx, `BEGIN IMMEDIATE`); err != nil {
 			return d.tx.abort(ctx, err)
 		}
 		if err = d.meetMirror(ctx); err == nil {
@@ -80,13 +81,13 @@ func (d *DB) catchUp(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, d.enforce(ctx, true)) }()
-	if err := exec(ctx, d.tx, `BEGIN IMMEDIATE`); err != nil {
+	if err := tables.Exec(ctx, d.tx, `BEGIN IMMEDIATE`); err != nil {
 		return d.tx.abort(ctx, err)
 	}
 	if err := d.storeBehind(ctx); err != nil {
 		return d.tx.abort(ctx, err)
 	}
-	if err := exec(ctx, d.tx, `COMMIT`); err != nil {
+	if err := tables.Exec(ctx, d.tx, `COMMIT`); err != nil {
 		return d.tx.abort(ctx, err)
 	}
 	d.behind = nil
@@ -174,7 +175,7 @@ func (d *DB) checkpoint(ctx context.Context) error {
 	}
 	d.since = 0
 	// What a reader still needs of the log stays there; the next one takes it.
-	if err := exec(ctx, d.tx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
+	if err := tables.Exec(ctx, d.tx, `PRAGMA wal_checkpoint(PASSIVE)`); err != nil {
 		return err
 	}
 	return d.alone(ctx, func() error { return d.mirror.EndCheckpoint() })
@@ -230,7 +231,7 @@ func (d *DB) Compact(ctx context.Context, always bool) error {
 type snapshotWriter = func(ctx context.Context, h mirror.Header, rows mirror.Rows) error
 
 // snapshotOf hands every row of a database, as of one moment, to write.
-func snapshotOf(ctx context.Context, db *sql.DB, tables map[string]*mirrored, write snapshotWriter) error {
+func snapshotOf(ctx context.Context, db *sql.DB, known map[string]*mirrored, write snapshotWriter) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
 	if err != nil {
 		return err
@@ -243,11 +244,11 @@ func snapshotOf(ctx context.Context, db *sql.DB, tables map[string]*mirrored, wr
 	if h.Schema, err = schemaOf(ctx, tx); err != nil {
 		return err
 	}
-	return write(ctx, h, everyRow(ctx, tx, tables))
+	return write(ctx, h, everyRow(ctx, tx, known))
 }
 
 // schemaOf is the version of the tables; 0 when there are none.
-func schemaOf(ctx context.Context, q querier) (version int64, err error) {
+func schemaOf(ctx context.Context, q tables.Querier) (version int64, err error) {
 	err = q.QueryRowContext(ctx, `SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied`).Scan(&version)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("read the database's version: %w", err)

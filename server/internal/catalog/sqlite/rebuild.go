@@ -13,6 +13,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
 // maxLost bounds the rows that are named as lost.
@@ -78,10 +79,10 @@ func (d *DB) load(ctx context.Context, db *sql.DB, s *mirror.State) error {
 	if _, err := provider.UpTo(ctx, s.Base.Schema); err != nil {
 		return fmt.Errorf("make the tables: %w", err)
 	}
-	return inTransaction(ctx, db, func(tx *transaction, tables map[string]*mirrored) error {
+	return inTransaction(ctx, db, func(tx *transaction, known map[string]*mirrored) error {
 		partial := len(s.Damage) > 0
 		store := func(r mirror.Row) error {
-			err := storeRows(ctx, tx, tables, []mirror.Row{r})
+			err := storeRows(ctx, tx, known, []mirror.Row{r})
 			if err == nil || !partial || ctx.Err() != nil || model.CodeOf(failure("", err)) == model.CodeDiskFull {
 				return err
 			}
@@ -102,7 +103,7 @@ func (d *DB) load(ctx context.Context, db *sql.DB, s *mirror.State) error {
 			return err
 		}
 		if partial {
-			if err := errors.Join(d.salvage(ctx, tables, s.Base.Schema, store), prune(ctx, tx)); err != nil {
+			if err := errors.Join(d.salvage(ctx, known, s.Base.Schema, store), prune(ctx, tx)); err != nil {
 				return err
 			}
 			// What revoked a key may be among what is lost.
@@ -124,9 +125,9 @@ func (d *DB) catchUpFrom(ctx context.Context, v *verdict) error {
 	d.health.CaughtUp = len(v.missing)
 	d.log.Info("the catalog catches up with its mirror", "changes", len(v.missing))
 	return using(d.path, vfsName, loadingLog, func(db *sql.DB) error {
-		return inTransaction(ctx, db, func(tx *transaction, tables map[string]*mirrored) error {
+		return inTransaction(ctx, db, func(tx *transaction, known map[string]*mirrored) error {
 			for _, m := range v.missing {
-				if err := storeRows(ctx, tx, tables, m.rows); err != nil {
+				if err := storeRows(ctx, tx, known, m.rows); err != nil {
 					return err
 				}
 			}
@@ -142,15 +143,15 @@ func inTransaction(ctx context.Context, db *sql.DB, work func(*transaction, map[
 		return err
 	}
 	tx := &transaction{conn, map[string]*sql.Stmt{}}
-	tables, err := mirroredTables(ctx, conn)
+	known, err := mirroredTables(ctx, conn)
 	if err == nil {
-		err = exec(ctx, tx, `BEGIN IMMEDIATE`)
+		err = tables.Exec(ctx, tx, `BEGIN IMMEDIATE`)
 	}
 	if err == nil {
-		err = work(tx, tables)
+		err = work(tx, known)
 	}
 	if err == nil {
-		err = exec(ctx, tx, `COMMIT`)
+		err = tables.Exec(ctx, tx, `COMMIT`)
 	}
 	return errors.Join(err, tx.close())
 }

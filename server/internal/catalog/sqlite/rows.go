@@ -13,6 +13,7 @@ import (
 	sqlitelib "modernc.org/sqlite/lib"
 
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
 // mirrored is a table whose rows the mirror has: every table of the migrations.
@@ -28,12 +29,12 @@ type mirrored struct {
 // give again.
 const unmirrored = `'goose_db_version', 'position', 'summaries', 'summarised'`
 
-func mirroredTables(ctx context.Context, q querier) (map[string]*mirrored, error) {
+func mirroredTables(ctx context.Context, q tables.Querier) (map[string]*mirrored, error) {
 	type column struct {
 		table, name string
 		key         int
 	}
-	columns, err := collect(ctx, q, func(rows *sql.Rows) (c column, err error) {
+	columns, err := tables.Collect(ctx, q, func(rows *sql.Rows) (c column, err error) {
 		return c, rows.Scan(&c.table, &c.name, &c.key)
 	}, `SELECT t.name, c.name, c.pk FROM sqlite_schema t, pragma_table_info(t.name) c
 		WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite\_%' ESCAPE '\' AND t.name NOT IN (`+unmirrored+`) ORDER BY t.name, c.cid`)
@@ -41,12 +42,12 @@ func mirroredTables(ctx context.Context, q querier) (map[string]*mirrored, error
 		return nil, err
 	}
 	names := map[string][]string{}
-	tables := map[string]*mirrored{}
+	known := map[string]*mirrored{}
 	for i, c := range columns {
-		t := tables[c.table]
+		t := known[c.table]
 		if t == nil {
 			t = &mirrored{name: c.table}
-			tables[c.table] = t
+			known[c.table] = t
 		}
 		if c.key > 0 {
 			if t.keys++; c.key != t.keys || len(names[c.table]) != t.keys-1 {
@@ -58,7 +59,7 @@ func mirroredTables(ctx context.Context, q querier) (map[string]*mirrored, error
 			t.statements(names[c.table])
 		}
 	}
-	return tables, nil
+	return known, nil
 }
 
 func (t *mirrored) statements(columns []string) {
@@ -94,25 +95,25 @@ func scanValues(rows *sql.Rows) ([]any, error) {
 }
 
 // everyRow reads all tables.
-func everyRow(ctx context.Context, q querier, tables map[string]*mirrored) iter.Seq2[mirror.Row, error] {
+func everyRow(ctx context.Context, q tables.Querier, known map[string]*mirrored) iter.Seq2[mirror.Row, error] {
 	return func(yield func(mirror.Row, error) bool) {
-		for _, name := range sortedNames(tables) {
-			if !tables[name].each(ctx, q, yield) {
+		for _, name := range sortedNames(known) {
+			if !known[name].each(ctx, q, yield) {
 				return
 			}
 		}
 	}
 }
 
-func sortedNames(tables map[string]*mirrored) (names []string) {
-	for name := range tables {
+func sortedNames(known map[string]*mirrored) (names []string) {
+	for name := range known {
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	return names
 }
 
-func (t *mirrored) each(ctx context.Context, q querier, yield func(mirror.Row, error) bool) bool {
+func (t *mirrored) each(ctx context.Context, q tables.Querier, yield func(mirror.Row, error) bool) bool {
 	rows, err := q.QueryContext(ctx, `SELECT * FROM "`+t.name+`"`)
 	if err != nil {
 		return yield(mirror.Row{}, err)
@@ -204,7 +205,7 @@ func (t *touched) read(ctx context.Context, tx *transaction) (out []mirror.Row, 
 }
 
 func (t *touch) read(ctx context.Context, tx *transaction, key []byte) (mirror.Row, error) {
-	found, err := collect(ctx, tx, scanValues, t.table.get, t.key...)
+	found, err := tables.Collect(ctx, tx, scanValues, t.table.get, t.key...)
 	if err != nil {
 		return mirror.Row{}, err
 	}
@@ -224,12 +225,12 @@ func (t *mirrored) store(ctx context.Context, tx *transaction, r mirror.Row) err
 	if err != nil {
 		return fmt.Errorf("read a row of %s: %w", t.name, err)
 	}
-	return exec(ctx, tx, query, values...)
+	return tables.Exec(ctx, tx, query, values...)
 }
 
-func storeRows(ctx context.Context, tx *transaction, tables map[string]*mirrored, rows []mirror.Row) error {
+func storeRows(ctx context.Context, tx *transaction, known map[string]*mirrored, rows []mirror.Row) error {
 	for _, r := range rows {
-		t := tables[r.Table]
+		t := known[r.Table]
 		if t == nil {
 			return fmt.Errorf("the mirror has rows of the table %q, which this database lacks", r.Table)
 		}

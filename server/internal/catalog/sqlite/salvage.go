@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
 // weigh names what a mirror lacks of the damaged database that it is to replace.
@@ -39,14 +40,14 @@ func (v *verdict) weigh(ctx context.Context, path string) {
 
 // salvage stores what can be read of the damaged database. Each table is read from
 // both ends, so that one damaged page costs the rows of that page.
-func (d *DB) salvage(ctx context.Context, tables map[string]*mirrored, schema int64, store func(mirror.Row) error) error {
+func (d *DB) salvage(ctx context.Context, known map[string]*mirrored, schema int64, store func(mirror.Row) error) error {
 	err := looking(d.path, func(old *sql.DB) error {
 		if has, err := schemaOf(ctx, old); err != nil || has != schema {
-			return fmt.Errorf("the catalog's tables have version %d, its mirror's %d: %w", has, schema, err)
+			return fmt.Errorf("the catalog's known have version %d, its mirror's %d: %w", has, schema, err)
 		}
-		for _, name := range sortedNames(tables) {
+		for _, name := range sortedNames(known) {
 			for _, order := range []string{"", " DESC"} {
-				err := tables[name].salvage(ctx, old, order, store)
+				err := known[name].salvage(ctx, old, order, store)
 				if err == nil {
 					break
 				}
@@ -64,7 +65,7 @@ func (d *DB) salvage(ctx context.Context, tables map[string]*mirrored, schema in
 	return ctx.Err()
 }
 
-func (t *mirrored) salvage(ctx context.Context, q querier, order string, store func(mirror.Row) error) error {
+func (t *mirrored) salvage(ctx context.Context, q tables.Querier, order string, store func(mirror.Row) error) error {
 	rows, err := q.QueryContext(ctx, `SELECT * FROM "`+t.name+`" ORDER BY `+strings.Join(t.key, order+`, `)+order)
 	if err != nil {
 		return err
@@ -90,7 +91,7 @@ func (t *mirrored) salvage(ctx context.Context, q querier, order string, store f
 // store has, comes back as a recovered one.
 func prune(ctx context.Context, tx *transaction) error {
 	type reference struct{ table, from, parent, to string }
-	all, err := collect(ctx, tx, func(rows *sql.Rows) (r reference, err error) {
+	all, err := tables.Collect(ctx, tx, func(rows *sql.Rows) (r reference, err error) {
 		return r, rows.Scan(&r.table, &r.from, &r.parent, &r.to)
 	}, `SELECT t.name, f."from", f."table", f."to" FROM sqlite_schema t, pragma_foreign_key_list(t.name) f
 		WHERE t.type = 'table' ORDER BY f."table" <> 'projects'`) // runs lose their project before others lose their run
@@ -98,12 +99,12 @@ func prune(ctx context.Context, tx *transaction) error {
 		return err
 	}
 	for _, r := range all {
-		if err := exec(ctx, tx, fmt.Sprintf(`DELETE FROM "%s" WHERE "%s" NOT IN (SELECT "%s" FROM "%s")`, r.table, r.from, r.to, r.parent)); err != nil {
+		if err := tables.Exec(ctx, tx, fmt.Sprintf(`DELETE FROM "%s" WHERE "%s" NOT IN (SELECT "%s" FROM "%s")`, r.table, r.from, r.to, r.parent)); err != nil {
 			return err
 		}
 	}
-	if err := exec(ctx, tx, `DELETE FROM identities WHERE purged_ns = 0 AND run NOT IN (SELECT id FROM runs)`); err != nil {
+	if err := tables.Exec(ctx, tx, `DELETE FROM identities WHERE purged_ns = 0 AND run NOT IN (SELECT id FROM runs)`); err != nil {
 		return err
 	}
-	return exec(ctx, tx, `DELETE FROM ids WHERE run NOT IN (SELECT id FROM runs) AND run NOT IN (SELECT run FROM identities WHERE purged_ns > 0)`)
+	return tables.Exec(ctx, tx, `DELETE FROM ids WHERE run NOT IN (SELECT id FROM runs) AND run NOT IN (SELECT run FROM identities WHERE purged_ns > 0)`)
 }

@@ -4,14 +4,12 @@
 // Writes go through one connection (WAL mode), those that wait in one transaction,
 // reads through a small pool. The mirror gets the changed rows with one sync before
 // SQLite commits them; it is what makes a write durable. Every page ends with a
-// checksum. Everything that a list filters or sorts by is a column with an index; what
-// a run's status is follows from its writers and is kept beside it.
+// checksum.
 // The contract is package catalog, the suite that this passes catalogtest.
 //
-// Start reading in open.go (the rules of opening, in one transaction), apply.go
-// (updates), and list.go (one query a page). write.go joins the writes that wait;
-// mirroring.go keeps the mirror, heal.go makes both agree at the start, page.go and
-// vfs.go hold the checksums.
+// The rules and queries are those of package tables. Start reading in write.go, which joins
+// the writes that wait; mirroring.go keeps the mirror, heal.go makes both agree at the start,
+// page.go and vfs.go hold the checksums.
 package sqlite
 
 import (
@@ -37,10 +35,15 @@ import (
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
 	"github.com/kymogram/kymogram/server/internal/catalog/still"
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
+
+// defaultCache is the page cache of all connections: a search through 100,000 runs took a third
+// of the time it takes with SQLite's own 2 MiB.
+const defaultCache = 160 << 20
 
 // busyTimeout is how long a connection waits for a lock of another process,
 // such as a backup.
@@ -49,18 +52,18 @@ const busyTimeout = 5 * time.Second
 // DB is a catalog in one file, with its mirror in a folder beside it. It
 // implements [catalog.Catalog].
 type DB struct {
-	deletions atomic.Uint64 // see [DB.Deletions]
-	path      string
-	guest     bool
-	markPath  string
-	cache     int64
-	log       *slog.Logger
-	writer    *sql.DB
-	reader    *reads
-	trees     *treeCache
-	tx        *transaction // of the writer's one connection
-	writes    writes
-	touched   touched
+	*tables.DB
+
+	path     string
+	guest    bool
+	markPath string
+	cache    int64
+	log      *slog.Logger
+	writer   *sql.DB
+	reader   *tables.Reads
+	tx       *transaction // of the writer's one connection
+	writes   writes
+	touched  touched
 
 	// Whoever has the turn to write has these too.
 	mirror *mirror.Mirror
@@ -98,7 +101,7 @@ func OpenWith(ctx context.Context, path string, o Options) (*DB, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &DB{path: path, guest: o.Guest, markPath: o.Mark, log: o.Logger, cache: cmp.Or(o.Cache, defaultCache), trees: newTreeCache(cmp.Or(o.Cache, defaultCache) / 4), writes: writes{turn: make(chan struct{}, 1)}}
+	d := &DB{path: path, guest: o.Guest, markPath: o.Mark, log: o.Logger, cache: cmp.Or(o.Cache, defaultCache), writes: writes{turn: make(chan struct{}, 1)}}
 	if err := registerVFS(); err != nil {
 		return nil, err
 	}
@@ -132,11 +135,12 @@ func (d *DB) open(ctx context.Context) (err error) {
 	if err := d.touched.watch(conn); err != nil {
 		return err
 	}
-	reader, err := connect(d.path, readers+spareReader, vfsName, fmt.Sprintf(writing+"&_pragma=query_only(1)&_pragma=cache_size(-%d)", d.cache/(readers+spareReader)>>10))
+	reader, err := connect(d.path, tables.ReadConnections, vfsName, fmt.Sprintf(writing+"&_pragma=query_only(1)&_pragma=cache_size(-%d)", d.cache/tables.ReadConnections>>10))
 	if err != nil {
 		return err
 	}
-	d.reader = newReads(reader)
+	d.reader = tables.NewReads(reader)
+	d.DB = tables.New(base{d}, tables.Options{Reader: d.reader, Cache: d.cache / 4})
 	if d.guest {
 		d.openMark()
 		return nil
@@ -273,6 +277,17 @@ func (d *DB) Close() (err error) {
 	return err
 }
 
+// base is what the tables need of their database.
+type base struct{ *DB }
+
+// Write implements [tables.Database].
+func (b base) Write(ctx context.Context, act string, f func(tx tables.Tx) error) error {
+	return b.write(ctx, act, func(tx *transaction) error { return f(tx) })
+}
+
+// Failure implements [tables.Database].
+func (b base) Failure(act string, err error) error { return b.failure(act, err) }
+
 // failure explains an error as the function failure does. The first damaged page goes
 // to the log, and to [DB.Damaged].
 func (d *DB) failure(act string, err error) error {
@@ -339,46 +354,4 @@ func damaged(err error) bool {
 	}
 	code := e.Code() & 0xff
 	return e.Code() == sqlitelib.SQLITE_IOERR_DATA || code == sqlitelib.SQLITE_CORRUPT || code == sqlitelib.SQLITE_NOTADB
-}
-
-// querier is a database or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// turning is a querier whose callers take turns.
-type turning interface {
-	turn(ctx context.Context) (release func(), err error)
-}
-
-// collect reads every row of a query with scan.
-func collect[T any](ctx context.Context, q querier, scan func(*sql.Rows) (T, error), query string, args ...any) ([]T, error) {
-	if r, ok := q.(turning); ok {
-		release, err := r.turn(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-	}
-	rows, err := q.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var out []T
-	for rows.Next() {
-		v, err := scan(rows)
-		if err != nil {
-			return out, err
-		}
-		out = append(out, v)
-	}
-	return out, rows.Err()
-}
-
-// exec runs statements with the same arguments, for those without a result.
-func exec(ctx context.Context, tx *transaction, query string, args ...any) error {
-	_, err := tx.ExecContext(ctx, query, args...)
-	return err
 }

@@ -45,8 +45,8 @@ func address[F any](f F) uintptr {
 
 // registerVFS makes the file system known to SQLite, once a process.
 func registerVFS() error {
-	if errFold != nil {
-		return fmt.Errorf("register a function: %w", errFold)
+	if errFunctions != nil {
+		return fmt.Errorf("register functions: %w", errFunctions)
 	}
 	tls := libc.NewTLS()
 	defer tls.Close()

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
 const (
@@ -138,16 +140,16 @@ func (d *DB) transact(ctx context.Context, all []*write) error {
 		return d.finish(ctx)
 	}
 	for _, w := range all {
-		if err := exec(ctx, tx, `SAVEPOINT w`); err != nil {
+		if err := tables.Exec(ctx, tx, `SAVEPOINT w`); err != nil {
 			return tx.abort(ctx, err)
 		}
 		if w.err = w.do(tx); w.err != nil {
 			// It fails where SQLite rolled back all of them, as on a full disk.
-			if err := exec(ctx, tx, `ROLLBACK TO w`); err != nil {
+			if err := tables.Exec(ctx, tx, `ROLLBACK TO w`); err != nil {
 				return tx.abort(ctx, errors.Join(d.failure(w.act, w.err), err))
 			}
 		}
-		if err := exec(ctx, tx, `RELEASE w`); err != nil {
+		if err := tables.Exec(ctx, tx, `RELEASE w`); err != nil {
 			return tx.abort(ctx, err)
 		}
 	}
@@ -173,7 +175,7 @@ func (d *DB) finish(ctx context.Context) error {
 		d.note(c.At)
 		d.behind = append(d.behind, missed{c.At, c.Rows()})
 	}
-	if err := exec(ctx, d.tx, `COMMIT`); err != nil {
+	if err := tables.Exec(ctx, d.tx, `COMMIT`); err != nil {
 		return d.tx.abort(ctx, err)
 	}
 	d.behind = nil
@@ -257,6 +259,6 @@ func (t *transaction) QueryRowContext(ctx context.Context, query string, args ..
 
 // abort ends a transaction that failed, unless SQLite did, and passes on why.
 func (t *transaction) abort(ctx context.Context, err error) error {
-	_ = exec(ctx, t, `ROLLBACK`) // fails when there is none
+	_ = tables.Exec(ctx, t, `ROLLBACK`) // fails when there is none
 	return err
 }

@@ -33,7 +33,7 @@ func openRun(ctx context.Context, db *DB, i int) error {
 // runNames are the runs that a reader sees.
 func runNames(t *testing.T, db *DB) map[string]bool {
 	t.Helper()
-	runs, next, err := db.ListRuns(t.Context(), catalog.RunFilter{Workspace: "w", Project: "p", Limit: maxPage})
+	runs, next, err := db.ListRuns(t.Context(), catalog.RunFilter{Workspace: "w", Project: "p", Limit: 10_000})
 	if err != nil || next != "" {
 		t.Fatal(err, next)
 	}

@@ -128,48 +128,149 @@ func (r *Receiver) setConfig(before, text string) ([]model.Update, error) {
 
 // setSummary are the updates that make a text the summary of a run, or a part of it where it
 // is of one of several processes. What the run logs has its last value by itself; the rest
-// of a summary becomes attributes. coming are keys of rows that are about to be stored.
-func (r *Receiver) setSummary(ctx context.Context, run model.RunID, part bool, text string, coming map[string]bool) ([]model.Update, error) {
+// of a summary becomes attributes. coming are keys of rows that are about to be stored. After
+// an error the life must not keep what it knows of the summary: which updates were stored is
+// not known.
+func (r *Receiver) setSummary(ctx context.Context, v *life, part bool, text string, coming map[string]bool) ([]model.Update, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
-	if err := loose.CheckDepth([]byte(text), maxTree); err != nil {
-		return nil, model.Errorf(model.CodeInvalid, "the summary is no JSON: %s", err)
+	if err := checkSummary(text); err != nil {
+		return nil, err
 	}
-	if loose.KindOf([]byte(text)) != loose.Object {
-		return nil, model.Errorf(model.CodeInvalid, "the summary is no JSON object")
-	}
-	trees, err := r.query.Trees(ctx, run, treeSummary)
+	trees, err := r.query.Trees(ctx, v.id, treeSummary)
 	if err != nil {
 		return nil, err
 	}
-	if part && trees[treeSummary] != "" {
-		text = string(union([]byte(trees[treeSummary]), []byte(text)))
+	before := trees[treeSummary]
+	if part && before != "" {
+		text = string(union([]byte(before), []byte(text)))
 	}
-	if trees[treeSummary] == text {
+	if before == text && v.plain != nil && len(v.plain) == 0 {
 		return nil, nil
 	}
-	keys := map[string]bool{}
-	for _, one := range []string{trees[treeSummary], text} {
-		if err := summaryKeys(keys, one); err != nil {
-			return nil, err
-		}
-	}
-	logged, err := r.query.Having(ctx, run, maps.Keys(keys), row.IsSeries)
+	logged, err := r.logged(ctx, v.id, before, text)
 	if err != nil {
 		return nil, err
 	}
 	maps.Copy(logged, coming)
-	from, err := summaryAttributes(trees[treeSummary], logged)
+	updates, err := r.compare(ctx, v, before, text, logged)
 	if err != nil {
 		return nil, err
 	}
-	to, err := summaryAttributes(text, logged)
+	v.plain = plainKeys(text, logged)
+	return updates, nil
+}
+
+func checkSummary(text string) error {
+	if err := loose.CheckDepth([]byte(text), maxTree); err != nil {
+		return model.Errorf(model.CodeInvalid, "the summary is no JSON: %s", err)
+	}
+	if loose.KindOf([]byte(text)) != loose.Object {
+		return model.Errorf(model.CodeInvalid, "the summary is no JSON object")
+	}
+	return nil
+}
+
+// logged are the keys of summaries that are series of a run.
+func (r *Receiver) logged(ctx context.Context, run model.RunID, texts ...string) (map[string]bool, error) {
+	keys := map[string]bool{}
+	for _, text := range texts {
+		if err := summaryKeys(keys, text); err != nil {
+			return nil, err
+		}
+	}
+	return r.query.Having(ctx, run, maps.Keys(keys), row.IsSeries)
+}
+
+// compare are the updates that lead from one summary to another.
+func (r *Receiver) compare(ctx context.Context, v *life, before, text string, logged map[string]bool) ([]model.Update, error) {
+	plain := func(key []byte) bool { return !logged[string(key)] }
+	from, err := summaryAttributes(before, plain)
 	if err != nil {
 		return nil, err
+	}
+	to, err := summaryAttributes(text, plain)
+	if err != nil {
+		return nil, err
+	}
+	left, err := r.left(ctx, v, before, text, logged)
+	if err != nil {
+		return nil, err
+	}
+	maps.Copy(left, from)
+	updates := left.changes(to)
+	if before == text {
+		return updates, nil
 	}
 	// The tree comes last: where only some of it was stored, a repeat finds the changes again.
-	return append(from.changes(to), model.Update{Op: model.OpSetTree, Path: treeSummary, Text: text}), nil
+	return append(updates, model.Update{Op: model.OpSetTree, Path: treeSummary, Text: text}), nil
+}
+
+// left are attributes that the run still has of keys which became series since they were set:
+// a user may set a key by hand and log it later. Most keys of a summary were series all the
+// time, so they are not deleted at each comparison, but only those that were none at the one
+// before. Where that is not known, the run's attributes tell.
+func (r *Receiver) left(ctx context.Context, v *life, before, text string, logged map[string]bool) (attributes, error) {
+	left, late := attributes{}, v.late(logged)
+	if len(late) == 0 {
+		return left, nil
+	}
+	for _, one := range []string{before, text} {
+		all, err := summaryAttributes(one, func(key []byte) bool { return late[string(key)] })
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(left, all)
+	}
+	if v.plain != nil || len(left) == 0 {
+		return left, nil
+	}
+	has := attributes{}
+	for a, err := range r.query.Attributes(ctx, v.id) {
+		if err != nil {
+			return nil, err
+		}
+		if value, is := left[a.Path]; is {
+			has[a.Path] = value
+		}
+	}
+	return has, nil
+}
+
+// late are the keys that became series since the summary was last compared, all that are where
+// it is not known which were before.
+func (v *life) late(logged map[string]bool) map[string]bool {
+	if v.plain == nil {
+		return logged
+	}
+	late := map[string]bool{}
+	for key := range v.plain {
+		if logged[key] {
+			late[key] = true
+		}
+	}
+	return late
+}
+
+// plainBytes bounds what a life keeps of a summary's keys: there may be thousands of lives.
+// Of a run with more the attributes are read at each comparison.
+const plainBytes = 16 << 10
+
+// plainKeys are the keys of a summary that are no series, nil where they are too many to keep.
+func plainKeys(text string, logged map[string]bool) map[string]bool {
+	const entryBytes = 48 // of a key besides its text
+	plain, room := map[string]bool{}, plainBytes
+	for m := range loose.Members([]byte(text)) {
+		if bytes.HasPrefix(m.Key, []byte("_")) || logged[string(m.Key)] {
+			continue
+		}
+		if room -= entryBytes + len(m.Key); room < 0 {
+			return nil
+		}
+		plain[string(m.Key)] = true
+	}
+	return plain
 }
 
 // summaryKeys adds the keys of a summary that are not W&B's own.
@@ -188,8 +289,8 @@ func summaryKeys(keys map[string]bool, text string) error {
 	return nil
 }
 
-// summaryAttributes are those of a summary: what is no key of the history.
-func summaryAttributes(text string, logged map[string]bool) (attributes, error) {
+// summaryAttributes are those of the keys of a summary that are taken.
+func summaryAttributes(text string, take func(key []byte) bool) (attributes, error) {
 	if text == "" {
 		return attributes{}, nil
 	}
@@ -198,7 +299,7 @@ func summaryAttributes(text string, logged map[string]bool) (attributes, error) 
 		if err != nil {
 			return nil, err
 		}
-		if bytes.HasPrefix(m.Key, []byte("_")) || logged[string(m.Key)] {
+		if bytes.HasPrefix(m.Key, []byte("_")) || !take(m.Key) {
 			continue
 		}
 		if plain[string(m.Key)], err = loose.Decode(m.Value, maxTree); err != nil {

@@ -91,6 +91,9 @@ type life struct {
 	resumed time.Time
 	// resumeFrom is the first step that the next attempt hides of those before.
 	resumeFrom *int64
+	// plain are the keys of the summary that were no series when it was last compared, so that
+	// they are attributes; nil: not known.
+	plain map[string]bool
 
 	users int
 	used  time.Time
@@ -212,7 +215,7 @@ func (v *life) close() {
 		p.session.Close()
 	}
 	v.lanes, v.laneIDs, v.processes, v.loaded = nil, nil, nil, false
-	v.rewound, v.alone, v.resumeFrom = false, false, nil
+	v.rewound, v.alone, v.resumeFrom, v.plain = false, false, nil, nil
 }
 
 // load reads what is known of a run that was written to before.
@@ -243,10 +246,12 @@ func (r *Receiver) load(ctx context.Context, v *life) error {
 func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2[catalog.WriterInfo, error]) error {
 	v.spoiled, v.alone = false, false
 	var newest catalog.WriterInfo
+	turned := false // into the attempt that rows go to
 	for w, err := range writers {
 		if err != nil {
 			return err
 		}
+		turned = turned || w.ID == v.laneID(0)
 		if !strings.HasPrefix(w.SDK, processSDK) {
 			continue
 		}
@@ -270,8 +275,39 @@ func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2
 		v.processes = append(v.processes, p)
 	}
 	v.alone = strings.HasSuffix(newest.SDK, againMark)
+	if !turned { // the attempt is another client's, or has no rows
+		return nil
+	}
+	return r.finish(ctx, v)
+}
+
+// finish does the rest of a turn that an error cut off: it left processes in the attempt
+// before, and gave some of them a writer of the newest one already. No other process is in
+// an attempt before the newest.
+func (r *Receiver) finish(ctx context.Context, v *life) error {
+	for _, p := range slices.Clone(v.processes) {
+		if v.moved(p) {
+			continue
+		}
+		v.alone = false
+		i := slices.IndexFunc(v.processes, func(one *process) bool { return v.moved(one) && one.number == p.number })
+		if i < 0 {
+			if err := r.move(ctx, v, p); err != nil {
+				return err
+			}
+			continue
+		}
+		next := v.processes[i].session
+		v.processes = slices.Delete(v.processes, i, i+1)
+		if err := p.replace(ctx, next, r.options.Now().UnixNano()); err != nil {
+			return err
+		}
+	}
 	return nil
 }
+
+// moved tells a process whose writer is of the attempt that rows go to.
+func (v *life) moved(p *process) bool { return int64(p.session.Opened.Attempt) == v.count+1 }
 
 // request opens a writer of the attempt that rows go to.
 func (v *life) request(w model.WriterID, sdk, host string) model.OpenRequest {
@@ -401,7 +437,7 @@ func (p *process) close(ctx context.Context, status model.RunStatus, now int64) 
 }
 
 // turn begins a new attempt: rows go there from now on. After an error the life is to be
-// closed: what was done of it is read anew.
+// closed: the next load finishes it.
 func (r *Receiver) turn(ctx context.Context, v *life) error {
 	for _, s := range v.lanes {
 		s.Close()
@@ -414,18 +450,28 @@ func (r *Receiver) turn(ctx context.Context, v *life) error {
 	v.resumeFrom = nil
 	// The processes that run belong to it: its status is theirs.
 	for _, p := range v.processes {
-		next, err := r.join(ctx, v, newWriter(), p.sdk, "", p.number, false)
-		if err != nil {
-			return err
-		}
-		before := *p
-		p.session, p.again = next.session, false
-		if err := before.close(ctx, model.StatusFinished, r.options.Now().UnixNano()); err != nil {
+		if err := r.move(ctx, v, p); err != nil {
 			return err
 		}
 	}
 	v.alone, v.rewound, v.spoiled = false, false, false
 	return nil
+}
+
+// move gives a process a writer of the attempt that rows go to.
+func (r *Receiver) move(ctx context.Context, v *life, p *process) error {
+	next, err := r.join(ctx, v, newWriter(), p.sdk, "", p.number, false)
+	if err != nil {
+		return err
+	}
+	return p.replace(ctx, next.session, r.options.Now().UnixNano())
+}
+
+// replace ends the writer of a process that goes on with another.
+func (p *process) replace(ctx context.Context, next *ingest.Session, now int64) error {
+	before := *p
+	p.session, p.again = next, false
+	return before.close(ctx, model.StatusFinished, now)
 }
 
 // rewind begins an attempt that goes on after a step.

@@ -365,7 +365,7 @@ func (p *placing) summary(ctx context.Context, c *chunk) error {
 			coming[key] = true
 		}
 	}
-	updates, err := p.r.setSummary(ctx, p.life.id, len(p.life.processes) > 1 || p.life.shared || c.shared, string(last), coming)
+	updates, err := p.r.setSummary(ctx, p.life, len(p.life.processes) > 1 || p.life.shared || c.shared, string(last), coming)
 	if model.CodeOf(err) == model.CodeInvalid {
 		p.refuse(err)
 		return nil

@@ -76,15 +76,17 @@ func (r *Receiver) upsertBucket(ctx context.Context, args graph.Args) (graph.Fie
 		v.close() // it is read anew
 		return nil, err
 	}
-	updates, err := u.updates(ctx)
+	updates, err := u.updates(ctx, v)
 	if err != nil {
 		return nil, err
 	}
 	if err := r.ingest.UpdateRun(ctx, u.id, updates); err != nil {
+		v.plain = nil // see setSummary
 		return nil, err
 	}
 	if u.imports() {
 		if err := u.ends(ctx, v); err != nil {
+			v.close() // it is read anew
 			return nil, err
 		}
 	}
@@ -219,7 +221,7 @@ func cleaned(s string) string {
 }
 
 // updates are what the input changes.
-func (u *upsert) updates(ctx context.Context) (updates []model.Update, err error) {
+func (u *upsert) updates(ctx context.Context, v *life) (updates []model.Update, err error) {
 	if u.in.Has("displayName") {
 		updates = append(updates, model.Update{Op: model.OpSetDisplayName, Text: u.in.Text("displayName")})
 	}
@@ -251,7 +253,7 @@ func (u *upsert) updates(ctx context.Context) (updates []model.Update, err error
 		updates = append(updates, changes...)
 	}
 	if u.in.Has("summaryMetrics") {
-		if changes, err = u.setSummary(ctx, u.id, false, u.in.Text("summaryMetrics"), nil); err != nil {
+		if changes, err = u.setSummary(ctx, v, false, u.in.Text("summaryMetrics"), nil); err != nil {
 			return nil, err
 		}
 		updates = append(updates, changes...)

@@ -1,0 +1,228 @@
+// Package postgres is the catalog in a PostgreSQL database, which several servers may share.
+//
+// The rules and queries are those of package tables. Every write is a serializable transaction,
+// done again where it met another's; so servers need not know of one another. PostgreSQL makes
+// a write durable, repairs itself and is copied with its own tools: there is no mirror.
+//
+// Start reading in write.go (transactions). words.go turns the queries of package tables into
+// PostgreSQL's, conn.go does it on each connection, key.go has what attributes sort by.
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+	"github.com/pressly/goose/v3/lock"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+const (
+	// writers is how many transactions a server has at once.
+	writers = 16
+	// connectTimeout is how long one address is tried.
+	connectTimeout = 5 * time.Second
+	// defaultCache is how many bytes of texts are kept.
+	defaultCache = 40 << 20
+)
+
+// DB is a catalog in a database. It implements [catalog.Catalog].
+type DB struct {
+	*tables.DB
+
+	log    *slog.Logger
+	writer *sql.DB
+	reader *tables.Reads
+}
+
+var _ catalog.Catalog = (*DB)(nil)
+
+// Options are how code opens a catalog.
+type Options struct {
+	Logger *slog.Logger
+	// Cache is how many bytes of texts are kept; 0: 40 MiB.
+	Cache int64
+	// Owner is whose points the runs are of; "" for whoever asks. The first that comes stays.
+	Owner string
+}
+
+// Open connects to the database of a URL, postgres://USER:PASSWORD@HOST:PORT/DATABASE, with
+// what the variables of libpq add (PGPASSWORD, PGSSLROOTCERT …), and migrates it. Of several
+// hosts, HOST1,HOST2, the one that takes writes is used: after a failover the standby. A
+// database that a newer version of Kymogram has migrated, or that has another owner, is refused
+// with CodeConflict.
+func Open(ctx context.Context, place string, o Options) (*DB, error) {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Cache == 0 {
+		o.Cache = defaultCache
+	}
+	config, err := parse(place)
+	if err != nil {
+		return nil, err
+	}
+	settle(config)
+	d := &DB{log: o.Logger}
+	if err := migrate(ctx, config); err != nil {
+		return nil, d.Failure("open the catalog", err)
+	}
+	connect := connector{stdlib.GetConnector(*config), &queries{kept: map[string]query{}}}
+	d.writer = pool(connect, writers)
+	d.reader = tables.NewReads(pool(connect, tables.ReadConnections))
+	d.DB = tables.New(d, tables.Options{Reader: d.reader, Cache: o.Cache, Key: decodeKey, Number: decodeNumber, Sorts: true})
+	if o.Owner != "" {
+		if err := d.claim(ctx, o.Owner, Named(place)); err != nil {
+			return nil, errors.Join(err, d.Close())
+		}
+	}
+	return d, nil
+}
+
+// claim makes the database that of an owner.
+func (d *DB) claim(ctx context.Context, owner, place string) error {
+	return d.Write(ctx, "claim the catalog", func(tx tables.Tx) error {
+		if err := tables.Exec(ctx, tx, `INSERT INTO owner (id, name) VALUES (0, ?) ON CONFLICT DO NOTHING`, owner); err != nil {
+			return err
+		}
+		var name string
+		if err := tx.QueryRowContext(ctx, `SELECT name FROM owner`).Scan(&name); err != nil {
+			return err
+		}
+		if name != owner {
+			return model.Errorf(model.CodeConflict, "%s is the catalog of another server's data folder", place).
+				WithHint("Give each server a database or a schema of its own (?search_path=NAME). A folder that is restored from a backup is the same one.")
+		}
+		return nil
+	})
+}
+
+// settle sets what every connection needs, whatever the address says.
+func settle(c *pgx.ConnConfig) {
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTimeout
+	}
+	if c.ValidateConnect == nil {
+		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	for name, value := range map[string]string{
+		"application_name":                    "kymogram",
+		"idle_in_transaction_session_timeout": "60s", // a server that hangs holds up no other
+		"max_parallel_workers_per_gather":     "0",   // reads of lists end at their limit: in order, and by one process
+		"jit":                                 "off", // it takes longer than such a query
+		"tcp_keepalives_idle":                 "10",
+	} {
+		if _, given := c.RuntimeParams[name]; !given {
+			c.RuntimeParams[name] = value
+		}
+	}
+}
+
+func pool(c connector, conns int) *sql.DB {
+	db := sql.OpenDB(c)
+	db.SetMaxOpenConns(conns)
+	db.SetMaxIdleConns(conns)
+	db.SetConnMaxIdleTime(5 * time.Minute)
+	return db
+}
+
+// Check is an error where an address is none of a database.
+func Check(place string) error {
+	_, err := parse(place)
+	return err
+}
+
+// parse reads an address. Errors do not repeat it: it may have a password.
+func parse(place string) (*pgx.ConnConfig, error) {
+	if !strings.HasPrefix(place, "postgres://") && !strings.HasPrefix(place, "postgresql://") {
+		return nil, errAddress()
+	}
+	config, err := pgx.ParseConfig(place)
+	if err != nil {
+		return nil, errAddress()
+	}
+	return config, nil
+}
+
+func errAddress() error {
+	return model.Errorf(model.CodeInvalid, "what is given is no address of a PostgreSQL database").
+		WithHint("Write postgres://USER@HOST:5432/DATABASE, with the password in PGPASSWORD or in ~/.pgpass.")
+}
+
+// Named is an address as it may be shown: without a password.
+func Named(place string) string {
+	c, err := pgconn.ParseConfig(place)
+	if err != nil {
+		return "postgres://…"
+	}
+	hosts := []string{net.JoinHostPort(c.Host, strconv.FormatUint(uint64(c.Port), 10))}
+	for _, f := range c.Fallbacks {
+		if h := net.JoinHostPort(f.Host, strconv.FormatUint(uint64(f.Port), 10)); h != hosts[len(hosts)-1] {
+			hosts = append(hosts, h)
+		}
+	}
+	return "postgres://" + strings.Join(hosts, ",") + "/" + c.Database
+}
+
+// migrate brings the tables up to this version. Of servers that start at once one does it.
+func migrate(ctx context.Context, c *pgx.ConnConfig) (err error) {
+	db := stdlib.OpenDB(*c)
+	defer func() { err = errors.Join(err, db.Close()) }()
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	locker, err := lock.NewPostgresSessionLocker()
+	if err != nil {
+		return fmt.Errorf("lock migrations: %w", err)
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker))
+	if err != nil {
+		return fmt.Errorf("read migrations: %w", err)
+	}
+	have, want, err := provider.GetVersions(ctx)
+	if err != nil {
+		return fmt.Errorf("read the database's version: %w", err)
+	}
+	if have > want {
+		return model.Errorf(model.CodeConflict, "the database has version %d, this program knows %d", have, want).
+			WithHint("Start the version of kymogram that wrote this database, or a newer one.")
+	}
+	if _, err := provider.Up(ctx); err != nil {
+		return fmt.Errorf("migrate the database: %w", err)
+	}
+	return nil
+}
+
+// Probe fails as any write would now.
+func (d *DB) Probe(ctx context.Context) error {
+	return d.Write(ctx, "write to the catalog", func(tx tables.Tx) error {
+		return tables.Exec(ctx, tx, `UPDATE goose_db_version SET is_applied = is_applied WHERE id = 1`)
+	})
+}
+
+// Damaged is nil: PostgreSQL says itself what is damaged.
+func (d *DB) Damaged() error { return nil }
+
+// Close closes the pools. Safe to call twice.
+func (d *DB) Close() error {
+	return errors.Join(d.reader.Close(), d.writer.Close())
+}

@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
+)
+
+const (
+	// patience is how long a write is tried again that met others, or found no server that
+	// takes writes: a failover takes seconds.
+	patience = 20 * time.Second
+	// firstPause and longestPause are between two tries.
+	firstPause   = time.Millisecond
+	longestPause = 500 * time.Millisecond
+)
+
+// Write implements [tables.Database].
+func (d *DB) Write(ctx context.Context, act string, f func(tx tables.Tx) error) error {
+	end := time.Now().Add(patience)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		err := d.try(ctx, f)
+		if err == nil || !again(err) || time.Now().After(end) {
+			return d.Failure(act, err)
+		}
+		// Between one half and all of it, so that those who met do not meet again.
+		wait := time.NewTimer(pause/2 + rand.N(pause/2))
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return d.Failure(act, ctx.Err())
+		case <-wait.C:
+		}
+	}
+}
+
+// errUnknown is a commit whose answer was lost: it was done or not.
+type errUnknown struct{ error }
+
+// Unwrap gives the loss.
+func (e errUnknown) Unwrap() error { return e.error }
+
+func (d *DB) try(ctx context.Context, f func(tx tables.Tx) error) error {
+	tx, err := d.writer.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+	if err != nil {
+		return err
+	}
+	if err := f(tx); err != nil {
+		_ = tx.Rollback() // the connection may be gone
+		return err
+	}
+	if err := tx.Commit(); err != nil {
+		var said *pgconn.PgError
+		if errors.As(err, &said) {
+			return err
+		}
+		return errUnknown{err}
+	}
+	return nil
+}
+
+// again tells an error of which nothing was stored, and that may be another at the next try.
+func again(err error) bool {
+	var unknown errUnknown
+	if errors.As(err, &unknown) {
+		return false
+	}
+	var said *pgconn.PgError
+	if errors.As(err, &said) {
+		switch said.Code {
+		case "40001", // serialization_failure
+			"40P01",                   // deadlock_detected
+			"23505",                   // unique_violation: another made the row that this one looked for
+			"25006",                   // read_only_sql_transaction: a standby
+			"57P01", "57P02", "57P03": // shutting down, crashed, starting
+			return true
+		}
+		switch class := said.Code[:2]; class {
+		case "08": // the connection
+			return true
+		case "53": // too many connections and the like
+			return said.Code != "53100" // a full disk
+		}
+		return false
+	}
+	return lost(err)
+}
+
+// lost tells a connection that broke, or was not made.
+func lost(err error) bool {
+	var network net.Error
+	var connecting *pgconn.ConnectError
+	return errors.As(err, &network) || errors.As(err, &connecting) || errors.Is(err, driver.ErrBadConn) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
+}
+
+// Failure names the act and gives the errors that a caller can act on a code.
+func (d *DB) Failure(act string, err error) error {
+	var known *model.Error
+	if err == nil || errors.As(err, &known) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("catalog: %s: %w", act, err)
+	}
+	var unknown errUnknown
+	var said *pgconn.PgError
+	switch {
+	case errors.As(err, &said) && said.Code == "53100":
+		return model.Errorf(model.CodeDiskFull, "catalog: %s: PostgreSQL's disk is full", act).WithHint("Free space there; writing goes on by itself.")
+	case errors.As(err, &unknown), lost(err):
+		d.log.Error("PostgreSQL cannot be reached", "act", act, "err", err)
+		return model.Errorf(model.CodeUnavailable, "catalog: %s: PostgreSQL cannot be reached", act).
+			WithHint("Look whether it runs and takes writes; clients keep what was not acknowledged, and send it again.")
+	case errors.As(err, &said) && again(err):
+		return model.Errorf(model.CodeUnavailable, "catalog: %s: PostgreSQL said: %s", act, said.Message).WithHint("Try again.")
+	}
+	return fmt.Errorf("catalog: %s: %w", act, err)
+}

@@ -497,7 +497,7 @@ def time_ns(value: Any) -> int:
             f"timestamp is Unix milliseconds, not {value!r:.60}"
         ) from None
     if not 0 <= number <= STEP_MAX:
-        ns = "; that looks like nanoseconds: give // 1_000_000" if _NS_FROM <= whole else ""
+        ns = "; that looks like nanoseconds: give // 1_000_000" if whole >= _NS_FROM else ""
         raise KymogramValidationError(
             f"timestamp is Unix milliseconds from 0 to {_TIME_MS_MAX}, got {value!r:.60}{ns}"
         )

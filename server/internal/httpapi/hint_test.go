@@ -125,7 +125,7 @@ func TestColumnsOfAFile(t *testing.T) {
 	if got := string(a.body); got != "lr,summary/eval/loss,config/lr\n0.1,0.5,0.1\n0.05,0.5,0.05\n" || a.header.Get("Kymogram-Hint") != "" {
 		t.Errorf("got %q, hint %q", got, a.header.Get("Kymogram-Hint"))
 	}
-	for column, want := range map[string]string{"nmae": `did you mean "name"?`, "eval/loss": "write last(eval/loss)", "summary/eval/los": `did you mean "eval/loss"?`} {
+	for column, want := range map[string]string{"namee": `did you mean "name"?`, "eval/loss": "write last(eval/loss)", "summary/eval/los": `did you mean "eval/loss"?`} {
 		got := l.do("GET", project+"/runs", values("format", "csv", "column", column), "").header.Get("Kymogram-Hint")
 		if !strings.Contains(got, "a column is empty: ") || !strings.Contains(got, want) {
 			t.Errorf("%s: hint %q, want %q", column, got, want)

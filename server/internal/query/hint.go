@@ -88,12 +88,11 @@ func (s *Service) columnHint(ctx context.Context, r *RunsRequest, values [][]mod
 		}
 		looked++
 		metric, last := strings.CutPrefix(column, "summary/")
-		said, err := "", error(nil)
+		look := func() (string, error) { return s.unknown(ctx, r, column, true) }
 		if last {
-			said, err = s.unknownMetric(ctx, r, metric)
-		} else {
-			said, err = s.unknown(ctx, r, column, true)
+			look = func() (string, error) { return s.unknownMetric(ctx, r, metric) }
 		}
+		said, err := look()
 		if err != nil {
 			return "", err
 		}

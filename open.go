@@ -32,7 +32,7 @@ const (
 
 // Init opens a run. It asks the server for at most 0.8 s; without an answer the
 // run begins offline and is delivered later. It fails when the server refuses
-// (a wrong key, a name that is taken), and when nothing can be written at all.
+// (a wrong key, a name that is taken where Options.ResumeStrategy is never), and when nothing can be written at all.
 func Init(ctx context.Context, opts Options) (*Run, error) {
 	if err := opts.settle(); err != nil {
 		return nil, err

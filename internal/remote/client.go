@@ -3,6 +3,7 @@ package remote
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,7 +36,13 @@ type Client struct {
 	Time time.Duration
 	// Header is sent with each request, such as If-Match; nil for none.
 	Header http.Header
+	// Hint takes what the server says besides its answer: what the caller may have meant
+	// with a filter, an order or a column. nil: nobody listens.
+	Hint func(text string)
 }
+
+// hintHeader is where a server has it.
+const hintHeader = "Kymogram-Hint"
 
 // Send makes a request with query and body, each nil for none. The answer's body is
 // the caller's to close; an answer that is an error becomes a *model.Error. A server
@@ -55,6 +62,9 @@ func (c *Client) Send(ctx context.Context, method, path string, query url.Values
 	}
 	for try := 1; ; try++ {
 		response, err := c.once(ctx, method, address, payload)
+		if err == nil && c.Hint != nil && response.Header.Get(hintHeader) != "" {
+			c.Hint(response.Header.Get(hintHeader))
+		}
 		if err != nil || response.StatusCode < 300 {
 			return response, err
 		}
@@ -156,11 +166,31 @@ func (c *Client) unreachable(ctx context.Context, err error) error {
 	hint := "start it with `kymogram serve`, or name another"
 	if c.Flag != "" {
 		hint += " with " + c.Flag + " or KYMOGRAM_SERVER"
+	}
+	if found := c.transportHint(err); found != "" {
+		hint = found
+	}
+	if c.Flag != "" {
 		if u := (*url.Error)(nil); errors.As(err, &u) {
 			err = u.Err
 		}
 	}
 	return model.Errorf(model.CodeUnavailable, "cannot reach the server at %s: %v", c.Base, err).WithHint("%s", hint)
+}
+
+// transportHint is the remedy where a server is there, but TLS keeps it from being understood.
+func (c *Client) transportHint(err error) string {
+	var unknown x509.UnknownAuthorityError
+	plain, isPlain := strings.CutPrefix(c.Base, "http://")
+	switch {
+	case errors.As(err, &unknown):
+		return "set SSL_CERT_FILE to the server's authority, DATA/tls/ca.pem with `kymogram serve --tls self`"
+	case isPlain && (errors.Is(err, io.EOF) || strings.Contains(err.Error(), "malformed HTTP response")):
+		return "something listens there that may speak TLS: try https://" + plain
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return "the port speaks no TLS: try http://" + strings.TrimPrefix(c.Base, "https://")
+	}
+	return ""
 }
 
 // refusal reads {"error":…}; whatever else answers is no Kymogram server.
@@ -178,6 +208,9 @@ func (c *Client) refusal(response *http.Response) error {
 		return model.Errorf(model.CodeInvalid, "a name or a filter of the request is too long")
 	}
 	hint := "is it another program, or a proxy?"
+	if strings.Contains(string(body), "HTTP request to an HTTPS server") { // as Go's servers answer
+		hint = "the port speaks TLS: try https://" + strings.TrimPrefix(c.Base, "http://") + ";"
+	}
 	if c.Flag != "" {
 		hint += " check " + c.Flag
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -98,6 +100,44 @@ func TestABusyServerIsAskedAgain(t *testing.T) {
 			t.Errorf("%+v: %v, %v", tt, err, doc)
 		case tt.fails != "" && (!errors.As(err, &e) || e.Message != tt.fails || e.Hint != "later"):
 			t.Errorf("%+v: %v", tt, err)
+		}
+	}
+}
+
+// A server is there, but speaks the other of HTTP and HTTPS, or by an authority that nobody knows.
+func TestTLSIsNamedWhereItIsTheFault(t *testing.T) {
+	quiet := log.New(io.Discard, "", 0)
+	answer := http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})
+	secure, plain := httptest.NewUnstartedServer(answer), httptest.NewServer(answer)
+	secure.Config.ErrorLog = quiet
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
+	t.Cleanup(plain.Close)
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = mute.Close() })
+	go func() {
+		for {
+			c, err := mute.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Read(make([]byte, 4096))
+			_ = c.Close()
+		}
+	}()
+	over := func(scheme, base string) string { return scheme + base[strings.Index(base, ":"):] }
+	for base, want := range map[string]string{
+		secure.URL:                       "set SSL_CERT_FILE",
+		over("http", secure.URL):         "the port speaks TLS: try " + secure.URL,
+		over("https", plain.URL):         "the port speaks no TLS: try " + plain.URL,
+		"http://" + mute.Addr().String(): "may speak TLS: try https://" + mute.Addr().String(),
+	} {
+		_, err := (&remote.Client{Base: base, Flag: "--server"}).Send(t.Context(), http.MethodGet, "/api/v1/key", nil, nil)
+		if e := model.Shown(err); e == nil || !strings.Contains(e.Hint, want) {
+			t.Errorf("%s: %v, want %q", base, err, want)
 		}
 	}
 }

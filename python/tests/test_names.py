@@ -64,7 +64,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
     ("pass 2\\^62", {"value": [1, 2], "step": 2**62}),
     ("timestamp is Unix milliseconds", {"timestamp": "now"}),
     ("timestamp is Unix milliseconds from 0", {"timestamp": -1}),
-    ("timestamp is Unix milliseconds from 0", {"timestamp": 1_700_000_000_000_000_000}),
+    ("looks like nanoseconds: give", {"timestamp": 1_700_000_000_000_000_000}),
     ("timestamp has 1 entries", {"value": [1, 2], "timestamp": [1]}),
     ("not a number", {"value": "0.5"}),
     ("not a number", {"value": None}),

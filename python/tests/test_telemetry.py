@@ -62,6 +62,20 @@ def test_process_value(given: Any, kept: Any) -> None:
     assert found == kept and type(found) is type(kept)
 
 
+def test_a_number_of_numpy_is_one() -> None:
+    numpy = pytest.importorskip("numpy")
+    for given, kept in (
+        (numpy.float32(0.5), 0.5),
+        (numpy.array(0.5, "<f2"), 0.5),
+        (numpy.int64(3), 3),
+        (numpy.bool_(True), 1),
+        (numpy.zeros(2), "[0. 0.]"),
+        (numpy.datetime64(0, "ns"), "1970-01-01T00:00:00.000000000"),
+    ):
+        found = MetricsLogger.process_value(given)
+        assert found == kept and type(found) is type(kept)
+
+
 def test_a_point_becomes_series_with_axes(served: Served) -> None:
     logger = miner()
     losses = [0.1, 0.2, 0.4]

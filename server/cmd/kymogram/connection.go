@@ -51,7 +51,7 @@ func (c *connection) dial(io stdio) (*remote.Client, error) {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, usagef("the API key holds a space or a control character: it is 40 hexadecimal characters")
 	}
-	return &remote.Client{Base: base.String(), Key: key, Flag: "--server"}, nil
+	return &remote.Client{Base: base.String(), Key: key, Flag: "--server", Hint: func(text string) { fmt.Fprintln(io.err, text) }}, nil
 }
 
 // run finds the server, and the ULID of the run that somebody calls ref.

@@ -64,7 +64,7 @@ func routeNeeds() map[string]need {
 		"PUT /wandb/artifacts/{artifact}/manifests/{number}":                             {"ingest", false, "/wandb/artifacts/1/manifests/1", "a"},
 		"GET /artifactsV2/{region}/{entity}/{birth}/{md5}":                               {"read", false, "/artifactsV2/default/w/QXJ0aWZhY3Q6MQ==/00000000000000000000000000000000", ""},
 		"GET /artifactsV2/{region}/{entity}/{project}/{collection}/{birth}/{md5}/{file}": {"read", true, "/artifactsV2/default/w/p/c/b/00000000000000000000000000000000/f", ""},
-		"POST /sdk/otel/v1/{what}":                                                       {"ingest", false, "/sdk/otel/v1/logs", ""},
+		"POST /sdk/otel/v1/{what}":                                                       {"open", false, "/sdk/otel/v1/logs", ""},
 		"GET /health":                                                                    {"open", false, "/health", ""},
 		"GET /ready":                                                                     {"open", false, "/ready", ""},
 		"GET /api/v2/buckets":                                                            {"ingest", false, "/api/v2/buckets", ""},

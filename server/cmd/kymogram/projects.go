@@ -89,6 +89,8 @@ func (f *listFlags) listNewest(ctx context.Context, io stdio, server *remote.Cli
 	if err != nil {
 		return err
 	}
+	hint := "" // of the newest project: others may have what it has not
+	server.Hint = func(text string) { hint = cmp.Or(hint, text) }
 	limit := cmp.Or(f.limit, newestRuns)
 	newest, left, err := newestOf(ctx, server, all.Items, io.env("KYMOGRAM_WORKSPACE"), query, limit)
 	if err != nil {
@@ -106,6 +108,9 @@ func (f *listFlags) listNewest(ctx context.Context, io stdio, server *remote.Cli
 		fmt.Fprintf(io.err, "%d projects without activity for longer are left out: name one to see its runs\n", left)
 	case len(newest) > limit:
 		fmt.Fprintf(io.err, "%d shown, the newest of all projects; --limit shows more, kymogram projects lists the projects\n", limit)
+	}
+	if len(list.Items) == 0 && hint != "" {
+		fmt.Fprintln(io.err, hint)
 	}
 	printMore(io, len(list.Items), "runs", "")
 	return nil

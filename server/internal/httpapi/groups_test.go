@@ -258,17 +258,17 @@ func TestNamedValuesKeepToThePage(t *testing.T) {
 		request := query.RunsRequest{Workspace: "lab", Project: "digits", Sort: "name", Columns: columns}
 		for next := ""; ; {
 			request.Cursor = next
-			rows, more, err := service.RunRows(t.Context(), request)
+			page, err := service.RunRows(t.Context(), request)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i := range rows {
-				if v := rows[i].Values; len(v) != len(columns) || len(v[0].Str) != note {
-					t.Errorf("%s has %d values", rows[i].Name, len(v))
+			for i := range page.Rows {
+				if v := page.Rows[i].Values; len(v) != len(columns) || len(v[0].Str) != note {
+					t.Errorf("%s has %d values", page.Rows[i].Name, len(v))
 				}
 			}
-			sizes = append(sizes, len(rows))
-			if next = more; next == "" {
+			sizes = append(sizes, len(page.Rows))
+			if next = page.Next; next == "" {
 				return sizes
 			}
 		}

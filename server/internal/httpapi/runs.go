@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -73,11 +74,22 @@ func (a *API) runs(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	a.setRights(w, r, request.Workspace, request.Project)
+	setHint(w, page.Hint)
 	return a.cut(r, writeRuns(a.newJSONWriter(w, false), page, request.Columns))
 }
 
 // rightsHeader has what the caller may do with the project: a page offers nothing else.
 const rightsHeader = "Kymogram-Rights"
+
+// hintHeader says what the caller may have meant with a filter, an order or a column.
+const hintHeader = "Kymogram-Hint"
+
+// setHint writes a hint as ASCII, with other characters as \u and their number.
+func setHint(w http.ResponseWriter, hint string) {
+	if text := strconv.QuoteToASCII(hint); hint != "" {
+		w.Header().Set(hintHeader, strings.ReplaceAll(text[1:len(text)-1], `\"`, `"`))
+	}
+}
 
 func (a *API) setRights(w http.ResponseWriter, r *http.Request, workspace, project string) {
 	for _, scope := range a.query.Rights(r.Context(), workspace, project) {

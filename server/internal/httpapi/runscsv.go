@@ -30,19 +30,20 @@ func (a *API) runsCSV(w http.ResponseWriter, r *http.Request, request query.Runs
 	for first := true; first || request.Cursor != ""; first = false {
 		err := a.leased(r, request.Bytes(), func(texts query.Admit) error {
 			request.Texts = texts
-			page, next, err := a.query.RunRows(r.Context(), request)
+			page, err := a.query.RunRows(r.Context(), request)
 			if err != nil {
 				return err
 			}
 			if first {
+				setHint(w, page.Hint)
 				w.Header().Set("Content-Type", "text/csv; charset=utf-8; header=present")
 				w.Header().Set("Content-Disposition", `attachment; filename="runs.csv"`)
 				if err := writeRecords(out, slices.Values([][]string{safeTexts(columns)})); err != nil {
 					return err
 				}
 			}
-			request.Cursor = next
-			return writeRecords(out, runRecords(columns, page))
+			request.Cursor = page.Next
+			return writeRecords(out, runRecords(columns, page.Rows))
 		})
 		if err != nil && w.Header().Get("Content-Disposition") == "" {
 			return err // nothing is written yet

@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -201,6 +202,9 @@ func (f *Foreign) turn(workspace, project string, parts []Part) (now []Part, lat
 // append stores a batch. A session whose run was deleted, or that another took
 // over, is opened anew once: behind a purge there is a new run.
 func (f *Foreign) append(ctx context.Context, at Place, p *Part) (model.Ack, error) {
+	if ack, err := f.refused(ctx, at, p); ack != nil || err != nil {
+		return *cmp.Or(ack, &model.Ack{}), err
+	}
 	s, err := f.acquire(ctx, at)
 	if err == nil && s.session.over() {
 		f.release(at, s, true)
@@ -220,6 +224,21 @@ func (f *Foreign) append(ctx context.Context, at Place, p *Part) (model.Ack, err
 		s.described.Store(true)
 	}
 	return ack, err
+}
+
+// refused is the answer to points of a run that is not there, none of which can be stored: they
+// make no run. It is nil for all others.
+func (f *Foreign) refused(ctx context.Context, at Place, p *Part) (*model.Ack, error) {
+	if !hopeless(&p.Batch) || f.service.deps.Names == nil || checkStructure(&p.Batch) != nil {
+		return nil, nil
+	}
+	_, err := f.service.deps.Names.FindRun(ctx, at.Workspace, at.Project, at.Run)
+	if model.CodeOf(err) != model.CodeNotFound {
+		return nil, err
+	}
+	verdict := judge(&p.Batch, false)
+	f.service.counters.refused.Add(uint64(p.Batch.Points()))
+	return &model.Ack{Refused: short(verdict.refusals())}, nil
 }
 
 // describe says what an attempt is: all of it in one attribute of the attempt's own, which

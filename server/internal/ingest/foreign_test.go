@@ -3,6 +3,7 @@ package ingest_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -25,6 +26,36 @@ func TestARequestOpensSoManyRuns(t *testing.T) {
 		if code := model.CodeOf(err); ack.Stored != want || (code == model.CodeUnavailable) != (want < 1_100) {
 			t.Errorf("try %d: %d points stored, want %d: %v", i+1, ack.Stored, want, err)
 		}
+	}
+}
+
+// Points that can never be stored make no run. Next to others they are counted with it.
+func TestRefusedPointsMakeNoRun(t *testing.T) {
+	n := start(t)
+	door := n.Foreign("influx")
+	part := func(run, label string) ingest.Part {
+		return ingest.Part{Run: run, Batch: model.Batch{Groups: []model.RowGroup{{
+			Unique: model.UniqueTime, TimeNs: []int64{second},
+			Columns: []model.Column{{Series: model.NewSeriesKey("m", model.ScaleStep, map[string]string{"k": label}), Kind: model.KindFloat, Floats: []float64{1}}},
+		}}}}
+	}
+	long := strings.Repeat("x", 2_000)
+	ack, err := door.Append(t.Context(), "w", "p", []ingest.Part{part("bad", long), part("good", "a")})
+	if err != nil || ack.Stored != 1 || len(ack.Refused) != 1 || ack.Refused[0].Message == "" {
+		t.Fatalf("%+v, %v", ack, err)
+	}
+	if _, err := n.FindRun(t.Context(), "w", "p", "bad"); model.CodeOf(err) != model.CodeNotFound {
+		t.Errorf("a run without a point is there: %v", err)
+	}
+	if ack, err = door.Append(t.Context(), "w", "p", []ingest.Part{part("good", long)}); err != nil || len(ack.Refused) != 1 {
+		t.Fatalf("%+v, %v", ack, err)
+	}
+	run, err := n.FindRun(t.Context(), "w", "p", "good")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := n.detail(run); d.Refused != 1 {
+		t.Errorf("the run counts %d refused points", d.Refused)
 	}
 }
 

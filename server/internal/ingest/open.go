@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -94,7 +95,7 @@ func (s *Service) open(ctx context.Context, r model.OpenRequest) (*catalog.Opene
 	moves := s.moves.Load()
 	opened, err := s.deps.Catalog.Open(ctx, r, s.deps.Now())
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, ofOneJob(&r, err)
 	}
 	run := s.runs.acquire(opened.Run)
 	if err := s.prepare(ctx, r, opened, run, moves); err != nil {
@@ -103,6 +104,16 @@ func (s *Service) open(ctx context.Context, r model.OpenRequest) (*catalog.Opene
 	}
 	s.publish(opened.Run, opened.Workspace, opened.Project)
 	return opened, run, nil
+}
+
+// ofOneJob says what a rank needs that does not find the run of its job: each made up an id
+// of the job, so the first to come took the name.
+func ofOneJob(r *model.OpenRequest, err error) error {
+	var taken *model.Error
+	if r.Rank == nil || !errors.As(err, &taken) || taken.Code != model.CodeRunExists {
+		return err
+	}
+	return taken.WithHint("Ranks of one job need one orchestration_id: give all of them the same, or set KYMOGRAM_ORCHESTRATION_ID. %s", taken.Hint)
 }
 
 // prepare makes the attempt and the writer known to the store. Updates that the

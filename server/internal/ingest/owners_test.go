@@ -2,6 +2,7 @@ package ingest_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -158,4 +159,19 @@ func BenchmarkOwners(b *testing.B) {
 		claim(batch)
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/(envs*rows), "ns/point")
+}
+
+// A rank whose job made up an id of its own is told what ranks of one job need; another job is not.
+func TestARankOfAnotherJobIsToldWhatItsJobNeeds(t *testing.T) {
+	n := start(t)
+	n.join(n.crew(1, nil))
+	other := n.crew(2, func(r *model.OpenRequest) { r.OrchestrationID = "another" })
+	for _, rank := range []*int64{other.Rank, nil} {
+		other.Rank = rank
+		_, err := n.Join(t.Context(), other)
+		e := model.Shown(err)
+		if e == nil || e.Code != model.CodeRunExists || strings.Contains(e.Hint, "KYMOGRAM_ORCHESTRATION_ID") != (rank != nil) || !strings.Contains(e.Hint, "run_name") {
+			t.Errorf("with rank %v: %v", rank, err)
+		}
+	}
 }

@@ -58,6 +58,25 @@ func judge(b *model.Batch, deleted bool) *verdict {
 	return v
 }
 
+// hopeless says whether no point of a batch can be stored. It looks at points up to the first
+// that can.
+func hopeless(b *model.Batch) bool {
+	for i := range b.Groups {
+		g := &b.Groups[i]
+		for row := range g.Rows() {
+			if checkRow(g, row) != nil {
+				continue
+			}
+			for k := range g.Columns {
+				if checkSeries(&g.Columns[k].Series) == nil && checkValue(&g.Columns[k], row) == nil {
+					return false
+				}
+			}
+		}
+	}
+	return b.Points() > 0
+}
+
 func (v *verdict) refuseAll(b *model.Batch) {
 	for i := range b.Groups {
 		for row := range b.Groups[i].Rows() {

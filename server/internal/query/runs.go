@@ -60,8 +60,12 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	page, values, next, err := s.valuedPage(ctx, &r, limit, true)
-	if err != nil || len(page) == 0 {
+	if err != nil {
 		return &RunsPage{Next: next}, s.finish(ctx, err)
+	}
+	hint, err := s.hint(ctx, &r, page)
+	if err != nil || len(page) == 0 {
+		return &RunsPage{Next: next, Hint: hint}, s.finish(ctx, err)
 	}
 	lines, err := s.lines(ctx, page)
 	if err != nil {
@@ -70,7 +74,7 @@ func (s *Service) Runs(ctx context.Context, r RunsRequest) (*RunsPage, error) {
 	for i := range values {
 		lines[i].Values = values[i]
 	}
-	return &RunsPage{lines, next}, nil
+	return &RunsPage{lines, next, hint}, nil
 }
 
 // runPage reads a page of the catalog. An empty one is of a project that is there.
@@ -98,14 +102,19 @@ func (s *Service) checkList(ctx context.Context, r *RunsRequest, columns int) er
 	if len(r.Columns) > columns {
 		return model.Errorf(model.CodeInvalid, "%d columns, at most %d", len(r.Columns), columns)
 	}
+	for _, column := range r.Columns {
+		if problem := misnamed(column); problem != "" {
+			return model.Errorf(model.CodeInvalid, "the column %s is not valid: %s", model.Clip(column), problem)
+		}
+	}
 	return s.Allow(ctx, r.Workspace, r.Project)
 }
 
 // runFilter reads the filter once. The values at a step that its sort needs come from the
 // store, and those of its conditions where whole: a page reads them of its runs only.
 func (s *Service) runFilter(ctx context.Context, r *RunsRequest, whole bool) (f catalog.RunFilter, err error) {
-	e, err := filter.Parse(r.Query)
-	if err != nil {
+	e, err := readLine(r.Query)
+	if err := errors.Join(err, readSort(r.Sort)); err != nil {
 		return f, err
 	}
 	members, err := readMember(r.Group)
@@ -168,12 +177,10 @@ func (s *Service) checkProject(ctx context.Context, workspace, project string) e
 }
 
 func checkStatus(status model.RunStatus) error {
-	switch status {
-	case "", model.StatusRunning, model.StatusFinished, model.StatusFailed, model.StatusInterrupted, model.StatusLost, model.StatusSilent:
+	if status == "" || slices.Contains(statuses, status) {
 		return nil
 	}
-	return model.Errorf(model.CodeInvalid, "there is no status %q", status).
-		WithHint("a status is running, finished, failed, interrupted, lost or silent")
+	return model.Errorf(model.CodeInvalid, "there is no status %q", status).WithHint(statusHint)
 }
 
 // lines adds summaries to runs.

@@ -41,6 +41,7 @@ type RunsRequest struct {
 type RunsPage struct {
 	Runs []RunLine
 	Next string
+	Hint string // what the caller may have meant; "": nothing to say
 }
 
 // RunLine is a run with its Config, as tables show it.

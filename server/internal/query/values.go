@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -16,26 +17,36 @@ type RunRow struct {
 	Values []model.Value // of RunsRequest.Columns
 }
 
+// RowsPage is a part of a list of runs with named values.
+type RowsPage struct {
+	Rows []RunRow
+	Next string
+	Hint string // as RunsPage has it, and of columns that no run has
+}
+
 // RunRows lists runs as [Service.Runs] does, with nothing but the columns that are named.
-func (s *Service) RunRows(ctx context.Context, r RunsRequest) (page []RunRow, next string, err error) {
+func (s *Service) RunRows(ctx context.Context, r RunsRequest) (*RowsPage, error) {
 	limit, err := pageSize(r.Limit, MaxRuns, MaxRuns)
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	if err := s.checkList(ctx, &r, MaxRunColumns); err != nil {
-		return nil, "", err
+		return nil, err
 	}
 	ctx, cancel := s.bounded(ctx)
 	defer cancel()
 	runs, values, next, err := s.valuedPage(ctx, &r, limit, false)
 	if err != nil {
-		return nil, "", s.finish(ctx, err)
+		return nil, s.finish(ctx, err)
 	}
-	page = make([]RunRow, len(runs))
+	page := &RowsPage{Rows: make([]RunRow, len(runs)), Next: next}
 	for i := range runs {
-		page[i] = RunRow{runs[i], values[i]}
+		page.Rows[i] = RunRow{runs[i], values[i]}
 	}
-	return page, next, nil
+	if page.Hint, err = s.hint(ctx, &r, runs); err == nil && page.Hint == "" {
+		page.Hint, err = s.columnHint(ctx, &r, values)
+	}
+	return page, s.finish(ctx, err)
 }
 
 // mostCells bounds the named values of a page: runs and columns multiplied.
@@ -71,6 +82,18 @@ func (s *Service) valuedPage(ctx context.Context, r *RunsRequest, limit int, con
 	}
 }
 
+// spellings are what a column may be called in the catalog; the first that a run has counts. As in
+// filters config/ may be left out, and summary/ names the last value of a metric.
+func spellings(column string) []string {
+	if _, ok := filter.ParseMetric(column); ok || strings.HasPrefix(column, "config/") {
+		return []string{column}
+	}
+	if metric, ok := strings.CutPrefix(column, "summary/"); ok && metric != "" {
+		return []string{column, filter.Metric{Name: metric, Of: filter.Last}.String()}
+	}
+	return []string{column, "config/" + column}
+}
+
 // columnValues has a row for each run, with at most so many bytes of texts; 0: any.
 func (s *Service) columnValues(ctx context.Context, ids []model.RunID, columns []string, texts int64) ([][]model.Value, error) {
 	var names []string
@@ -86,7 +109,9 @@ func (s *Service) columnValues(ctx context.Context, ids []model.RunID, columns [
 			return nil, err
 		}
 		if m.Of != filter.AtStep {
-			names, places = append(names, resolved), append(places, i)
+			for _, name := range spellings(resolved) {
+				names, places = append(names, name), append(places, i)
+			}
 			continue
 		}
 		steps[i] = m
@@ -98,7 +123,9 @@ func (s *Service) columnValues(ctx context.Context, ids []model.RunID, columns [
 		}
 		for at, row := range rows {
 			for i, v := range row {
-				out[at][places[i]] = v
+				if out[at][places[i]].Type == "" {
+					out[at][places[i]] = v
+				}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -176,7 +177,40 @@ func (m *mux) refuse(w http.ResponseWriter, r *http.Request, rule Rule, err erro
 		as.Code = model.CodeUnavailable
 		err = &as
 	}
+	if rule.GraphQL {
+		w = &graphQL{ResponseWriter: w, err: err}
+	}
 	Fail(w, r, m.log, err)
+}
+
+// graphQL writes the body of a refusal as the SDK of W&B reads it. All else of the answer stays.
+type graphQL struct {
+	http.ResponseWriter
+	err error
+}
+
+// Unwrap is for [http.ResponseController] and those who count refusals.
+func (g *graphQL) Unwrap() http.ResponseWriter { return g.ResponseWriter }
+
+func (g *graphQL) Write(body []byte) (int, error) {
+	e := model.Shown(g.err)
+	if e == nil {
+		return g.ResponseWriter.Write(body)
+	}
+	message := e.Message
+	if causeOf(e.Code) != "" {
+		message += ": set WANDB_API_KEY to a key of `kymogram key create --name wandb --scope ingest,read`"
+	} else if e.Hint != "" {
+		message += ": " + e.Hint
+	}
+	doc, err := json.Marshal(map[string]any{"error": message, "errors": []map[string]string{{"message": message}}})
+	if err != nil {
+		return 0, err
+	}
+	if _, err := g.ResponseWriter.Write(doc); err != nil {
+		return 0, err
+	}
+	return len(body), nil
 }
 
 // leases are those of a stream's messages that were received and not answered yet.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -318,6 +319,30 @@ func TestRefusedWhileItsKeyIsLookedUp(t *testing.T) {
 		if _, err := m.guard(w, r, rule, nil); model.CodeOf(err) != model.CodeBusy || w.Code != status || w.Header().Get("Retry-After") == "" {
 			t.Errorf("%+v: %d %v, %v", rule, w.Code, w.Header(), err)
 		}
+	}
+}
+
+// The SDK of W&B shows the errors of an answer, and no other text. What else there is stays as it is.
+func TestARefusalOfGraphQLHasItsForm(t *testing.T) {
+	m := &mux{keyring: auth.New(busyKeys{}, time.Now, false), log: slog.New(slog.DiscardHandler), maxBody: 1 << 20}
+	for key, want := range map[string]string{strings.Repeat("a", 40): "no turn", "": "WANDB_API_KEY"} {
+		w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/graphql", strings.NewReader("body"))
+		if key != "" {
+			r.Header.Set("Authorization", "Bearer "+key)
+		}
+		_, err := m.guard(w, r, DefaultPolicy().HTTP["POST /graphql"], nil)
+		var doc struct {
+			Error  string
+			Errors []struct{ Message string }
+		}
+		if failed := json.Unmarshal(w.Body.Bytes(), &doc); err == nil || failed != nil || len(doc.Errors) != 1 || doc.Error != doc.Errors[0].Message || !strings.Contains(doc.Error, want) {
+			t.Errorf("%q: %d %s, %v, %v", key, w.Code, w.Body, err, failed)
+		}
+	}
+	// Telemetry of the SDK itself comes without a key.
+	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodPost, "/sdk/otel/v1/metrics", strings.NewReader(strings.Repeat("x", 1<<18)))
+	if _, err := m.admit(r, DefaultPolicy().HTTP["POST /sdk/otel/v1/{what}"]); err != nil {
+		t.Errorf("%d, %v", w.Code, err)
 	}
 }
 

@@ -33,6 +33,8 @@ type Rule struct {
 	// Foreign clients may give the key as theirs do: Token KEY, the password of
 	// Basic, or p in the URL.
 	Foreign bool
+	// GraphQL clients show why they were refused when they find it where GraphQL has it.
+	GraphQL bool
 }
 
 // Policy is deny by default: what is not listed cannot be registered.
@@ -108,15 +110,15 @@ func DefaultPolicy() Policy {
 			"POST /prometheus/{workspace}/{project}/api/v1/status/buildinfo":    foreign,
 			"GET /prometheus/{workspace}/{project}/federate":                    foreign,
 
-			"POST /graphql": foreign, // W&B
-			"POST /files/{entity}/{project}/{run}/file_stream":                               {Scope: auth.Ingest, Foreign: true},
+			"POST /graphql": {Scope: auth.Read, Foreign: true, GraphQL: true}, // W&B
+			"POST /files/{entity}/{project}/{run}/file_stream":                               {Scope: auth.Ingest, Foreign: true, GraphQL: true},
 			"PUT /wandb/uploads/{run}/{name...}":                                             {Scope: auth.Ingest, Signed: true, Large: true},
 			"GET /wandb/files/{entity}/{project}/{run}/{name...}":                            {Scope: auth.Read, Foreign: true, Large: true},
 			"PUT /wandb/artifacts/{artifact}/files/{name...}":                                {Scope: auth.Ingest, Signed: true, Large: true},
 			"PUT /wandb/artifacts/{artifact}/manifests/{number}":                             {Scope: auth.Ingest, Signed: true, Large: true},
 			"GET /artifactsV2/{region}/{entity}/{birth}/{md5}":                               {Scope: auth.Read, Foreign: true, Large: true},
 			"GET /artifactsV2/{region}/{entity}/{project}/{collection}/{birth}/{md5}/{file}": {Scope: auth.Read, Foreign: true, Large: true},
-			"POST /sdk/otel/v1/{what}":                                                       {Scope: auth.Ingest, Foreign: true},
+			"POST /sdk/otel/v1/{what}":                                                       {Open: true, Large: true}, // sent without a key, and not read
 
 			"POST /api/v1/open":                                 ingest,
 			"GET /api/v1/projects":                              read,

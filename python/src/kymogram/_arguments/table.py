@@ -91,10 +91,12 @@ def _choice(
 ARGUMENTS = (
     _choice(
         "resume_strategy",
-        "`never` joins a run of this name only within one job, `allow` always",
+        "when another job has a run of this name: `never` is an error, `allow` goes on with it; "
+        "see [Restarts](guides/distributed.md#restarts)",
         checks.choice(_enums.resume_strategy),
         "RESUME_STRATEGY",
         "never",
+        "a new run `NAME-2`",
     ),
     Argument(
         *("orchestration_id", "str | None", None),

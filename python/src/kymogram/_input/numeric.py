@@ -28,6 +28,7 @@ INT_MAX = (1 << 63) - 1
 _SMALL = 512  # bytes, where a copy is cheaper than a view
 STEP_MAX = 1 << 62  # the server leaves room for what is added to a step
 _TIME_MS_MAX = STEP_MAX // 1_000_000
+_NS_FROM = 10**18  # what is beyond, of 2001 and later, was meant as nanoseconds
 _KINDS = {
     None: (None, False),
     "float64": (FLOAT, False),
@@ -496,8 +497,9 @@ def time_ns(value: Any) -> int:
             f"timestamp is Unix milliseconds, not {value!r:.60}"
         ) from None
     if not 0 <= number <= STEP_MAX:
+        ns = "; that looks like nanoseconds: give // 1_000_000" if whole >= _NS_FROM else ""
         raise KymogramValidationError(
-            f"timestamp is Unix milliseconds from 0 to {_TIME_MS_MAX}, got {value!r:.60}"
+            f"timestamp is Unix milliseconds from 0 to {_TIME_MS_MAX}, got {value!r:.60}{ns}"
         )
     if _SECONDS_FROM <= whole < _SECONDS_TO:
         voice.warn(

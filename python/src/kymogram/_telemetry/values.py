@@ -20,7 +20,23 @@ def process_value(value: Any) -> Any:
         return _list(value)
     if isinstance(value, str):
         return str(value)
-    return 0.0 if value is None else str(value)
+    if value is None:
+        return 0.0
+    number = _number(value)
+    return str(value) if number is None else number
+
+
+def _number(value: Any) -> Field | None:
+    """What one number of NumPy or torch is in Python: of these the original made text."""
+    try:
+        if value.ndim != 0 or getattr(value.dtype, "kind", "") in tuple("mM"):
+            return None  # not one, or a time
+        found = value.item()
+    except Exception:  # whatever a foreign object raises
+        return None
+    if isinstance(found, int):
+        return int(found)
+    return found if isinstance(found, float) else None
 
 
 def _list(value: list[Any]) -> Any:

@@ -2,6 +2,7 @@ package influx
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
@@ -77,6 +78,8 @@ type decoder struct {
 	fields []field
 	room   []model.RowGroup // of the first part
 	left   int              // of the budget of memory
+	lost   int              // points of the part that no run can have, and
+	why    error            // for the first
 	count  count            // of the whole request
 }
 
@@ -464,9 +467,7 @@ func (d *decoder) newHead(raw []byte) (*head, string) {
 		}
 	}
 	g.process = ingest.ProcessOf(g.attributes)
-	if h.group, reason = d.intern(g); reason != "" {
-		return nil, reason
-	}
+	h.group = d.intern(g)
 	if len(g.axes) == 0 {
 		d.heads[text] = h
 		d.learnt += cost
@@ -487,7 +488,7 @@ func twice(sorted []tag) bool {
 }
 
 // intern finds the group that is equal to g, or takes it in.
-func (d *decoder) intern(g *group) (_ *group, reason string) {
+func (d *decoder) intern(g *group) *group {
 	// Any of them may hold any byte, so each is behind its length.
 	k := appendText(appendText(d.key[:0], g.run), g.process)
 	place := len(k)
@@ -501,16 +502,13 @@ func (d *decoder) intern(g *group) (_ *group, reason string) {
 	}
 	d.key = k
 	if old := d.groups[string(k)]; old != nil {
-		return old, ""
-	}
-	if err := model.CheckRunName(g.run); err != nil {
-		return nil, err.Error()
+		return old
 	}
 	id := string(k)
 	g.shapes, g.hash, g.place = map[string]*shape{}, maphash.String(d.seed, id), id[:place]
 	d.groups[id] = g
 	d.learnt += costHead + 4*len(id)
-	return g, ""
+	return g
 }
 
 func appendText(b []byte, text string) []byte {
@@ -744,7 +742,7 @@ func (d *decoder) newShape(g *group) *shape {
 	return s
 }
 
-// parts are the batches, one for each process of a run.
+// parts are the batches, one for each process of a run. Points of runs that cannot be are lost.
 func (d *decoder) parts() []ingest.Part {
 	out := make([]ingest.Part, len(d.lines))
 	for _, g := range d.order {
@@ -763,7 +761,15 @@ func (d *decoder) parts() []ingest.Part {
 	if len(out) > 0 {
 		d.room = out[0].Batch.Groups
 	}
-	return out
+	d.lost, d.why = 0, nil
+	return slices.DeleteFunc(out, func(p ingest.Part) bool {
+		err := model.CheckRunName(p.Run)
+		if err != nil {
+			d.lost += p.Batch.Points()
+			d.why = cmp.Or(d.why, err)
+		}
+		return err != nil
+	})
 }
 
 func (s *shape) group(g *group) model.RowGroup {

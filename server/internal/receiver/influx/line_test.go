@@ -129,6 +129,9 @@ func naivePoints(line string, unit, now int64) (out []point, ok bool) {
 		}
 		at = v.Int64()
 	}
+	if model.CheckRunName(run) != nil { // refused alone
+		return nil, true
+	}
 	latest := map[string]int{}
 	for i, f := range fields {
 		latest[f.Metric] = i
@@ -169,9 +172,6 @@ func naiveHead(head string) (run, labels, axes, measurement string, ok bool) {
 	if tags["run"] != "" {
 		run = tags["run"]
 		delete(tags, "run")
-	}
-	if model.CheckRunName(run) != nil {
-		return "", "", "", "", false
 	}
 	found := map[string]int64{}
 	for _, name := range []string{"step", "global_step", "window", "block", "batch", "epoch"} {
@@ -612,6 +612,20 @@ func TestATagIsNotTwoTagsOfAnotherRequest(t *testing.T) {
 				t.Errorf("order %v: %q has the labels %q", order, lines[i], got)
 			}
 			d.end()
+		}
+	}
+}
+
+// A run name that is not valid refuses its points. All others are stored, also of a body in parts.
+func TestAnInvalidRunRefusesItsPointsOnly(t *testing.T) {
+	bad := "m,run=" + strings.Repeat("r", 300) + " f=1,g=2 5\n"
+	for _, times := range []int{1, 20_000} {
+		in := &taker{}
+		body := strings.Repeat(bad+"m,run=good f=1 5\n", times)
+		w := write(receiver(t, in, 8<<20), []byte(body), false)
+		want := fmt.Sprintf("dropped=%d", 2*times)
+		if got := w.Body.String(); w.Code != 422 || in.points != times || !strings.Contains(got, want) || !strings.Contains(got, "the run name") {
+			t.Errorf("%d, %d points stored, %s; want %s", w.Code, in.points, got, want)
 		}
 	}
 }

@@ -165,6 +165,7 @@ func (r *Receiver) decoder(rules *Rules) (d *decoder, put func()) {
 func (r *Receiver) store(ctx context.Context, to destination, read *reading, d *decoder) error {
 	var sum partial
 	put := func(parts []ingest.Part) error {
+		sum.lose(d.lost, d.why)
 		for i := range parts {
 			sum.dropped += parts[i].Batch.Points() // before Append takes refused ones out
 		}
@@ -229,6 +230,14 @@ func (r *reading) each(d *decoder, do func(parts []ingest.Part, only bool) error
 type partial struct {
 	dropped int
 	first   model.Refusal
+}
+
+// lose counts points of runs that cannot be.
+func (p *partial) lose(points int, why error) {
+	p.dropped += points
+	if e := model.Shown(why); e != nil && p.first.Code == "" {
+		p.first = model.Refusal{Code: e.Code, Message: e.Message}
+	}
 }
 
 // add counts what was stored of what was sent.

@@ -121,6 +121,28 @@ func TestABadDataPointIsRejectedAlone(t *testing.T) {
 	}
 }
 
+// Python's SDK does not show why points were refused, so the log has it, and not at every export.
+func TestTheLogSaysWhyPointsWereRefused(t *testing.T) {
+	var logged bytes.Buffer
+	now := time.Unix(1_700_000_000, 0)
+	r, err := New(&taker{}, Config{}, Options{MaxBody: bodyLimit, Now: func() time.Time { return now }, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	good, bad := gaugeOf(&metrics.NumberDataPoint{TimeUnixNano: 1, Value: &metrics.NumberDataPoint_AsDouble{AsDouble: 1}}), gaugeOf(&metrics.NumberDataPoint{TimeUnixNano: 1})
+	for _, step := range []struct {
+		metric *metrics.Metric
+		wait   time.Duration
+		lines  int
+	}{{good, 0, 0}, {bad, 0, 1}, {bad, time.Second, 1}, {bad, time.Minute, 2}} {
+		now = now.Add(step.wait)
+		data := &metrics.MetricsData{ResourceMetrics: []*metrics.ResourceMetrics{{ScopeMetrics: []*metrics.ScopeMetrics{{Metrics: []*metrics.Metric{step.metric}}}}}}
+		if w := post(r, marshal(t, data), ""); w.Code != http.StatusOK || strings.Count(logged.String(), "has no value") != step.lines {
+			t.Errorf("%d, want %d lines:\n%s", w.Code, step.lines, &logged)
+		}
+	}
+}
+
 // A counter may have an integer beyond float64 and a fraction at the same time: both are of
 // one series, which may not be twice in a row group.
 func TestASeriesIsOnceInARowGroup(t *testing.T) {

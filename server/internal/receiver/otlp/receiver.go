@@ -50,7 +50,11 @@ type Receiver struct {
 	options Options
 	bodies  bodies
 	totals  struct{ exemplars, histograms, empty atomic.Uint64 }
+	toldNs  atomic.Int64 // when the log last had a refusal
 }
+
+// toldEvery is how often the log names why points were refused.
+const toldEvery = 10 * time.Second
 
 // bodiesAtOnce is how many of the largest requests may be worked on together, where nobody
 // says what memory there is.
@@ -163,13 +167,23 @@ func (r *Receiver) store(ctx context.Context, to destination, body []byte) (*mes
 	r.totals.histograms.Add(d.stats.Histograms)
 	r.totals.empty.Add(d.stats.Empty)
 	rejected := min(d.points, d.rejected+sent-int(ack.Stored))
-	switch {
-	case d.fault != "":
-		return answer(rejected, d.fault), nil
-	case len(ack.Refused) > 0:
-		return answer(rejected, ack.Refused[0].Message), nil
+	why := d.fault
+	if why == "" && len(ack.Refused) > 0 {
+		why = ack.Refused[0].Message
 	}
-	return answer(0, ""), nil
+	if why == "" {
+		rejected = 0
+	}
+	r.tell(ctx, to, rejected, why)
+	return answer(rejected, why), nil
+}
+
+// tell logs why data points were refused: Python's SDK does not show what the answer says.
+func (r *Receiver) tell(ctx context.Context, to destination, rejected int, why string) {
+	now, told := r.options.Now().UnixNano(), r.toldNs.Load()
+	if rejected > 0 && now-told >= int64(toldEvery) && r.toldNs.CompareAndSwap(told, now) {
+		r.options.Log.WarnContext(ctx, "data points of OpenTelemetry were refused", "workspace", to.workspace, "project", to.project, "points", rejected, "first", model.CutBytes(why, 256))
+	}
 }
 
 func (r *Receiver) malformed(err error) error {

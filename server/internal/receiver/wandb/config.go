@@ -257,11 +257,15 @@ func (v *life) late(logged map[string]bool) map[string]bool {
 // Of a run with more the attributes are read at each comparison.
 const plainBytes = 16 << 10
 
-// plainKeys are the keys of a summary that are no series, nil where they are too many to keep.
+// plainKeys are the keys of a summary that are no series, nil where they are too many to keep
+// or not to be read.
 func plainKeys(text string, logged map[string]bool) map[string]bool {
 	const entryBytes = 48 // of a key besides its text
 	plain, room := map[string]bool{}, plainBytes
-	for m := range loose.Members([]byte(text)) {
+	for m, err := range loose.Members([]byte(text)) {
+		if err != nil {
+			return nil
+		}
 		if bytes.HasPrefix(m.Key, []byte("_")) || logged[string(m.Key)] {
 			continue
 		}

@@ -85,7 +85,7 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 	if err := migrate(ctx, config); err != nil {
 		return nil, d.Failure("open the catalog", err)
 	}
-	connect := connector{stdlib.GetConnector(*config), &queries{kept: map[string]query{}}}
+	connect := connector{stdlib.GetConnector(*config, stdlib.OptionAfterConnect(prepare)), &queries{kept: map[string]query{}}}
 	d.writer = pool(connect, writers)
 	d.reader = tables.NewReads(pool(connect, tables.ReadConnections))
 	d.DB = tables.New(d, tables.Options{Reader: d.reader, Cache: o.Cache, Key: decodeKey, Number: decodeNumber, Sorts: true})
@@ -123,17 +123,20 @@ func settle(c *pgx.ConnConfig) {
 	if c.ValidateConnect == nil {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	for name, value := range map[string]string{
-		"application_name":                    "kymogram",
-		"idle_in_transaction_session_timeout": "60s", // a server that hangs holds up no other
-		"max_parallel_workers_per_gather":     "0",   // reads of lists end at their limit: in order, and by one process
-		"jit":                                 "off", // it takes longer than such a query
-		"tcp_keepalives_idle":                 "10",
-	} {
-		if _, given := c.RuntimeParams[name]; !given {
-			c.RuntimeParams[name] = value
-		}
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = "kymogram"
 	}
+}
+
+// session is what every connection sets. A pool between would refuse it in an address.
+//   - A server that hangs holds up no other.
+//   - Reads of lists end at their limit: in order, and by one process.
+//   - To compile a query takes longer than such a query.
+const session = `SET idle_in_transaction_session_timeout = '60s'; SET max_parallel_workers_per_gather = 0; SET jit = off; SET tcp_keepalives_idle = 10`
+
+func prepare(ctx context.Context, conn *pgx.Conn) error {
+	_, err := conn.Exec(ctx, session)
+	return err
 }
 
 func pool(c connector, conns int) *sql.DB {

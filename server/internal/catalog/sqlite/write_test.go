@@ -12,6 +12,8 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/catalogtest"
+	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
 func openDB(t testing.TB) *DB {
@@ -184,4 +186,35 @@ func BenchmarkOpen(b *testing.B) {
 			all.Wait()
 		})
 	}
+}
+
+// twice does every write, undoes it, and does it again, as a database may that meets others.
+type twice struct{ base }
+
+func (d twice) Write(ctx context.Context, act string, f func(tx tables.Tx) error) error {
+	return d.write(ctx, act, func(tx *transaction) error {
+		if err := tables.Exec(ctx, tx, `SAVEPOINT once`); err != nil {
+			return err
+		}
+		_ = f(tx)
+		for _, end := range []string{`ROLLBACK TO once`, `RELEASE once`} {
+			if err := tables.Exec(ctx, tx, end); err != nil {
+				return err
+			}
+		}
+		return f(tx)
+	})
+}
+
+// TestWritesMayBeDoneAgain: what a write does the first time leaves nothing behind that
+// changes the second.
+func TestWritesMayBeDoneAgain(t *testing.T) {
+	catalogtest.Test(t, func(t testing.TB, dir string) catalog.Catalog {
+		db, err := Open(t.Context(), filepath.Join(dir, "catalog.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		db.DB = tables.New(twice{base{db}}, tables.Options{Reader: db.reader, Cache: 1 << 20})
+		return db
+	})
 }

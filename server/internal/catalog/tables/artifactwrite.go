@@ -312,6 +312,7 @@ func (d *DB) CommitArtifact(ctx context.Context, id int64, c catalog.ArtifactCon
 		if a.state != catalog.ArtifactPending {
 			return nil
 		}
+		c := c // it may be done again
 		if c.Files == 0 && c.Bytes == 0 {
 			var sum float64 // of sizes that an integer may not hold together
 			if err := e.tx.QueryRowContext(ctx, `SELECT count(*), coalesce(sum(CAST(size AS DOUBLE PRECISION)), 0) FROM artifact_files WHERE artifact = ?`, id).Scan(&c.Files, &sum); err != nil {

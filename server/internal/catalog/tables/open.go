@@ -54,13 +54,13 @@ func (d *DB) Open(ctx context.Context, r model.OpenRequest, now time.Time) (*cat
 	if err != nil {
 		return nil, err
 	}
-	o := &opening{r: r, now: now, openedNs: now.UnixNano()}
-	if r.OpenedNs > 0 && r.OpenedNs < o.openedNs {
-		o.openedNs = r.OpenedNs
+	openedNs := now.UnixNano()
+	if r.OpenedNs > 0 && r.OpenedNs < openedNs {
+		openedNs = r.OpenedNs
 	}
 	var opened *catalog.Opened
 	err = d.write(ctx, "open a run", func(tx Tx) error {
-		o.tx = tx
+		o := &opening{tx: tx, r: r, now: now, openedNs: openedNs}
 		opened, err = o.do(context.WithoutCancel(ctx)) // begun, it ends: a watch over each statement costs more than many of them
 		return err
 	})

@@ -25,6 +25,7 @@ func (d *DB) Seen(ctx context.Context, seen map[model.WriterID]time.Time) (reviv
 		return nil, nil
 	}
 	err = d.write(ctx, "record last activity", func(tx Tx) error {
+		revived = nil
 		for w, at := range seen {
 			run, err := expiredIn(ctx, tx, w, at.UnixNano())
 			if err != nil {

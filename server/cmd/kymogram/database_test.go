@@ -56,6 +56,11 @@ func TestCatalogInPostgreSQL(t *testing.T) {
 	if code == 0 || !strings.Contains(errs, "is in postgres://h:5432/db") || !strings.Contains(errs, "--catalog") {
 		t.Errorf("%d %s", code, errs)
 	}
+	// Nor does it get another, empty one by a slip in the address.
+	code, _, errs = k.run("serve", "--data", moved, "--http", "127.0.0.1:0", "--catalog", database.URL(t))
+	if code == 0 || !strings.Contains(errs, "has no catalog yet, and this data folder has one elsewhere") {
+		t.Errorf("%d %s", code, errs)
+	}
 	// Another data folder has other points.
 	code, _, errs = k.run("serve", "--data", t.TempDir(), "--http", "127.0.0.1:0", "--catalog", url)
 	if code == 0 || !strings.Contains(errs, "is the catalog of another server's data folder") {

@@ -181,19 +181,21 @@ type catalogs interface {
 
 // openDatabase opens a catalog that is not in the data folder.
 func (n *node) openDatabase(ctx context.Context) error {
-	if err := data.Folder(n.config.Data).SetElsewhere(postgres.Named(n.config.Catalog)); err != nil {
+	folder, place := data.Folder(n.config.Data), postgres.Named(n.config.Catalog)
+	known, err := folder.MayBeElsewhere(place)
+	if err != nil {
 		return err
 	}
 	secret, err := n.secret()
 	if err != nil {
 		return err
 	}
-	db, err := postgres.Open(ctx, n.config.Catalog, postgres.Options{Logger: n.log, Cache: n.memory.Catalog / 4, Owner: owner("a catalog", secret)})
+	db, err := postgres.Open(ctx, n.config.Catalog, postgres.Options{Logger: n.log, Cache: n.memory.Catalog / 4, Owner: owner("a catalog", secret), Known: known})
 	if err != nil {
 		return err
 	}
 	n.catalog, n.closers = db, append(n.closers, db)
-	return nil
+	return folder.SetElsewhere(place)
 }
 
 // secret is that of the data folder.

@@ -57,10 +57,12 @@ func (s *Service) Run(ctx context.Context) error {
 	for {
 		s.warn("compare the catalog with the store", s.compare(ctx))
 		now := s.deps.Now()
-		s.warn("record last activity", s.flushSeen(ctx))
+		unseen := s.flushSeen(ctx)
+		s.warn("record last activity", unseen)
 		s.retryStuck(ctx)
-		if now.Sub(started) >= s.cfg.Silence {
-			// Not earlier: while the server was down nobody could show life.
+		if now.Sub(started) >= s.cfg.Silence && unseen == nil {
+			// Not earlier: while the server was down nobody could show life, nor while the
+			// catalog took no signs of it.
 			s.warn("expire silent writers", s.expire(ctx, now.Add(-s.cfg.Silence)))
 		}
 		if now.Sub(emptied) >= trashEvery {
@@ -117,8 +119,12 @@ func (s *Service) publishAll(changes []model.RunChange) {
 func (s *Service) retryStuck(ctx context.Context) {
 	for _, id := range s.runs.stuck() {
 		run := s.runs.acquire(id)
-		s.warn("apply updates", s.drain(ctx, run))
+		err := s.drain(ctx, run)
+		s.warn("apply updates", err)
 		s.runs.release(run)
+		if ctx.Err() != nil || model.CodeOf(err) == model.CodeUnavailable { // the catalog is away, which takes time to tell
+			return
+		}
 	}
 }
 

@@ -160,6 +160,7 @@ func (h *harness) groupsOf(rt *rapid.T, f catalog.RunFilter, c *catalog.Columns,
 		if got := h.listAll(f); !slices.Equal(got, want) {
 			rt.Errorf("the members of %s are %v, want %v", keyText(&v), got, want)
 		}
+		h.columnsOf(rt, f, len(want))
 	}
 	for _, tag := range []string{"", "a", "b"} {
 		var want []string
@@ -176,5 +177,15 @@ func (h *harness) groupsOf(rt *rapid.T, f catalog.RunFilter, c *catalog.Columns,
 		if got := h.listAll(f); !slices.Equal(got, want) {
 			rt.Errorf("the members of tag %q are %v, want %v", tag, got, want)
 		}
+		h.columnsOf(rt, f, len(want))
+	}
+}
+
+// columnsOf counts the runs of a filter in columns.
+func (h *harness) columnsOf(rt *rapid.T, f catalog.RunFilter, want int) {
+	c, err := h.c.Columns(h.ctx(), f, catalog.ColumnNames{Numbers: []string{"last(loss)"}})
+	h.check("Columns", err)
+	if len(c.Runs) != want || len(c.Numbers[0]) != want {
+		rt.Errorf("columns of %+v have %d runs, want %d", f.Members, len(c.Runs), want)
 	}
 }

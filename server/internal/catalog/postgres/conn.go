@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"fmt"
 	"io"
@@ -73,6 +74,14 @@ func (q query) pick(args []driver.NamedValue) []driver.NamedValue {
 		}
 	}
 	return out
+}
+
+// BeginTx implements [driver.ConnBeginTx]. What only reads sees one moment.
+func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, error) {
+	if o.ReadOnly {
+		o.Isolation = driver.IsolationLevel(sql.LevelRepeatableRead)
+	}
+	return c.Conn.BeginTx(ctx, o)
 }
 
 // ExecContext implements [driver.ExecerContext].

@@ -28,6 +28,7 @@ import (
 	"github.com/pressly/goose/v3/lock"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
@@ -40,6 +41,8 @@ const (
 	writers = 16
 	// connectTimeout is how long one address is tried.
 	connectTimeout = 5 * time.Second
+	// silence is how long a server may leave what was sent unanswered by its system.
+	silence = 15 * time.Second
 	// defaultCache is how many bytes of texts are kept.
 	defaultCache = 40 << 20
 )
@@ -62,6 +65,8 @@ type Options struct {
 	Cache int64
 	// Owner is whose points the runs are of; "" for whoever asks. The first that comes stays.
 	Owner string
+	// Known says that the owner has runs in a database already: an empty one is refused.
+	Known bool
 }
 
 // Open connects to the database of a URL, postgres://USER:PASSWORD@HOST:PORT/DATABASE, with
@@ -90,7 +95,7 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 	d.reader = tables.NewReads(pool(connect, tables.ReadConnections))
 	d.DB = tables.New(d, tables.Options{Reader: d.reader, Cache: o.Cache, Key: decodeKey, Number: decodeNumber, Sorts: true})
 	if o.Owner != "" {
-		if err := d.claim(ctx, o.Owner, Named(place)); err != nil {
+		if err := d.claim(ctx, o, Named(place)); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
@@ -98,16 +103,21 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 }
 
 // claim makes the database that of an owner.
-func (d *DB) claim(ctx context.Context, owner, place string) error {
+func (d *DB) claim(ctx context.Context, o Options, place string) error {
 	return d.Write(ctx, "claim the catalog", func(tx tables.Tx) error {
-		if err := tables.Exec(ctx, tx, `INSERT INTO owner (id, name) VALUES (0, ?) ON CONFLICT DO NOTHING`, owner); err != nil {
+		done, err := tx.ExecContext(ctx, `INSERT INTO owner (id, name) VALUES (0, ?) ON CONFLICT DO NOTHING`, o.Owner)
+		if err != nil {
 			return err
+		}
+		if n, err := done.RowsAffected(); err != nil || n > 0 && o.Known {
+			return errors.Join(err, model.Errorf(model.CodeConflict, "%s has no catalog yet, and this data folder has one elsewhere", place).
+				WithHint("Look at the address: its database and its search_path."))
 		}
 		var name string
 		if err := tx.QueryRowContext(ctx, `SELECT name FROM owner`).Scan(&name); err != nil {
 			return err
 		}
-		if name != owner {
+		if name != o.Owner {
 			return model.Errorf(model.CodeConflict, "%s is the catalog of another server's data folder", place).
 				WithHint("Give each server a database or a schema of its own (?search_path=NAME). A folder that is restored from a backup is the same one.")
 		}
@@ -120,6 +130,9 @@ func settle(c *pgx.ConnConfig) {
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
+	// A server that dies without a word is left after that time, and not after minutes.
+	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence / 3, Interval: silence / 3, Count: 2}, Control: platform.GiveUpAfter(silence)}
+	c.DialFunc = dialer.DialContext
 	if c.ValidateConnect == nil {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
@@ -132,7 +145,8 @@ func settle(c *pgx.ConnConfig) {
 //   - A server that hangs holds up no other.
 //   - Reads of lists end at their limit: in order, and by one process.
 //   - To compile a query takes longer than such a query.
-const session = `SET idle_in_transaction_session_timeout = '60s'; SET max_parallel_workers_per_gather = 0; SET jit = off; SET tcp_keepalives_idle = 10`
+//   - A filter's runs are looked up in a table of hashes, also where they are many.
+const session = `SET idle_in_transaction_session_timeout = '60s'; SET max_parallel_workers_per_gather = 0; SET jit = off; SET hash_mem_multiplier = 16`
 
 func prepare(ctx context.Context, conn *pgx.Conn) error {
 	_, err := conn.Exec(ctx, session)

@@ -28,9 +28,15 @@ const (
 
 // Write implements [tables.Database].
 func (d *DB) Write(ctx context.Context, act string, f func(tx tables.Tx) error) error {
-	end := time.Now().Add(patience)
+	var end time.Time
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		err := d.try(ctx, f)
+		conn, err := d.writer.Conn(ctx) // in a turn of its own: to wait for others is no failure
+		if end.IsZero() {
+			end = time.Now().Add(patience)
+		}
+		if err == nil {
+			err = errors.Join(d.try(ctx, conn, f), conn.Close())
+		}
 		if err == nil || !again(err) || time.Now().After(end) {
 			return d.Failure(act, err)
 		}
@@ -51,8 +57,9 @@ type errUnknown struct{ error }
 // Unwrap gives the loss.
 func (e errUnknown) Unwrap() error { return e.error }
 
-func (d *DB) try(ctx context.Context, f func(tx tables.Tx) error) error {
-	tx, err := d.writer.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelSerializable})
+func (d *DB) try(ctx context.Context, conn *sql.Conn, f func(tx tables.Tx) error) error {
+	// f ends a transaction whose caller is gone; the driver would cut the connection.
+	tx, err := conn.BeginTx(context.WithoutCancel(ctx), &sql.TxOptions{Isolation: sql.LevelSerializable})
 	if err != nil {
 		return err
 	}
@@ -62,10 +69,10 @@ func (d *DB) try(ctx context.Context, f func(tx tables.Tx) error) error {
 	}
 	if err := tx.Commit(); err != nil {
 		var said *pgconn.PgError
-		if errors.As(err, &said) {
+		if errors.As(err, &said) && said.Code[:2] != "08" && said.Code[:2] != "57" {
 			return err
 		}
-		return errUnknown{err}
+		return errUnknown{err} // also where a pool between lost the server
 	}
 	return nil
 }

@@ -242,6 +242,10 @@ func (d *DB) ArtifactFile(ctx context.Context, id int64, name string) (*catalog.
 	return &f, nil
 }
 
+// firstOfSum is one of the files of a project, ?1 and ?2, that have the sum of a list s.
+const firstOfSum = ` FROM artifact_files g JOIN artifacts a ON a.id = g.artifact JOIN artifact_collections c ON c.id = a.collection
+	WHERE g.md5 = s.value AND g.md5 <> '' AND c.project = (SELECT id FROM projects WHERE workspace = ?1 AND name = ?2) ORDER BY g.artifact, g.name LIMIT 1`
+
 // FilesByMD5 implements [catalog.ArtifactContents].
 func (d *DB) FilesByMD5(ctx context.Context, workspace, project string, md5s []string) (map[string]catalog.File, error) {
 	if len(md5s) > catalog.MaxMD5s {
@@ -252,9 +256,7 @@ func (d *DB) FilesByMD5(ctx context.Context, workspace, project string, md5s []s
 		return nil, fmt.Errorf("encode sums: %w", err)
 	}
 	found, err := Collect(ctx, d.reader, func(rows *sql.Rows) (catalog.File, error) { return scanFile(rows.Scan) },
-		`SELECT `+fileColumns+` FROM json_each(?) s JOIN artifact_files f ON (f.artifact, f.name) = (SELECT g.artifact, g.name FROM artifact_files g
-			JOIN artifacts a ON a.id = g.artifact JOIN artifact_collections c ON c.id = a.collection
-			WHERE g.md5 = s.value AND g.md5 <> '' AND c.project = (SELECT id FROM projects WHERE workspace = ? AND name = ?) LIMIT 1)`, string(list), workspace, project)
+		`SELECT `+fileColumns+` FROM json_each(?3) s JOIN artifact_files f ON f.artifact = (SELECT g.artifact`+firstOfSum+`) AND f.name = (SELECT g.name`+firstOfSum+`)`, workspace, project, string(list))
 	if err != nil {
 		return nil, d.failure("find files by their sums", err)
 	}

@@ -38,13 +38,19 @@ func scanRaw(ctx context.Context, c any, query string, args []any, each func(row
 	if !ok {
 		return errors.New("the driver cannot be read directly")
 	}
+	convert := func(v *driver.NamedValue) (err error) {
+		v.Value, err = driver.DefaultParameterConverter.ConvertValue(v.Value)
+		return err
+	}
+	if checker, ok := c.(driver.NamedValueChecker); ok {
+		convert = checker.CheckNamedValue
+	}
 	named := make([]driver.NamedValue, len(args))
 	for i, arg := range args {
-		v, err := driver.DefaultParameterConverter.ConvertValue(arg)
-		if err != nil {
+		named[i] = driver.NamedValue{Ordinal: i + 1, Value: arg}
+		if err := convert(&named[i]); err != nil {
 			return err
 		}
-		named[i] = driver.NamedValue{Ordinal: i + 1, Value: v}
 	}
 	rows, err := queryer.QueryContext(ctx, query, named)
 	if err != nil {

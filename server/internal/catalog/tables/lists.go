@@ -18,6 +18,9 @@ const (
 	pieceBytes = 64 << 10
 	// entryBytes is what an entry takes besides its texts.
 	entryBytes = 64
+	// pieceMost is more entries than pieceBytes have room for. A database that sends all that
+	// was asked for asks for no more.
+	pieceMost = ` LIMIT 1026`
 )
 
 // errPageFull ends a scan that has no more room.
@@ -83,7 +86,7 @@ func attributesAfter(ctx context.Context, q Querier, pk int64, cursor string) (p
 	if err := continueAt(cursor, &after); err != nil {
 		return nil, "", err
 	}
-	return piece(ctx, q, pieceBytes, scanAttribute, `SELECT path, value FROM attributes WHERE run = ? AND path > ? ORDER BY path`, pk, after)
+	return piece(ctx, q, pieceBytes, scanAttribute, `SELECT path, value FROM attributes WHERE run = ? AND path > ? ORDER BY path`+pieceMost, pk, after)
 }
 
 // continueAt reads the cursor of a list; the first page has none.
@@ -119,7 +122,7 @@ func envAttributesAfter(ctx context.Context, q Querier, pk int64, cursor string)
 		return nil, "", err
 	}
 	return piece(ctx, q, pieceBytes, scanEnvAttribute, `SELECT env, scoped, episode, path, value FROM env_attributes
-		WHERE run = ? AND (env, scoped, episode, path) > (?, ?, ?, ?) ORDER BY env, scoped, episode, path`, pk, after.Env, after.Scoped, after.Episode, after.Path)
+		WHERE run = ? AND (env, scoped, episode, path) > (?, ?, ?, ?) ORDER BY env, scoped, episode, path`+pieceMost, pk, after.Env, after.Scoped, after.Episode, after.Path)
 }
 
 // writerKey is the place of a writer.
@@ -145,7 +148,7 @@ func writersAfter(ctx context.Context, q Querier, pk int64, cursor string) (page
 		return nil, "", err
 	}
 	return piece(ctx, q, pieceBytes, scanWriter, `SELECT id, attempt, state, signal, host, pid, rank, hotkey, sdk, logger_id, opened_ns, seen_ns, expired FROM writers INDEXED BY writers_age
-		WHERE run = (SELECT id FROM runs WHERE pk = ?) AND (opened_ns, id) > (?, ?) ORDER BY opened_ns, id`, pk, after.OpenedNs, after.ID)
+		WHERE run = (SELECT id FROM runs WHERE pk = ?) AND (opened_ns, id) > (?, ?) ORDER BY opened_ns, id`+pieceMost, pk, after.OpenedNs, after.ID)
 }
 
 // eventKey is the place of an event: events of one time are in the order of arrival.
@@ -169,7 +172,7 @@ func eventsAfter(ctx context.Context, q Querier, pk int64, cursor string) (page 
 		return nil, "", err
 	}
 	return piece(ctx, q, pieceBytes, scanEvent, `SELECT time_ns, id, name, text, tags FROM events
-		WHERE run = ? AND (time_ns, id) > (?, ?) ORDER BY time_ns, id`, pk, after.TimeNs, after.ID)
+		WHERE run = ? AND (time_ns, id) > (?, ?) ORDER BY time_ns, id`+pieceMost, pk, after.TimeNs, after.ID)
 }
 
 func readLists(ctx context.Context, tx Querier, pk int64, d *catalog.Detail) (err error) {

@@ -57,15 +57,22 @@ func (r *Reads) row(ctx context.Context, query string, args ...any) (scan func(i
 
 func (r *Reads) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if s := r.prepared[query]; s != nil {
-		return s, nil
+	known := r.prepared[query]
+	r.mu.Unlock()
+	if known != nil {
+		return known, nil
 	}
 	s, err := r.PrepareContext(ctx, query) //nolint:sqlclosecheck // Close does it
-	if err == nil {
-		r.prepared[query] = s
+	if err != nil {
+		return nil, err
 	}
-	return s, err
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if known := r.prepared[query]; known != nil { // another was faster
+		return known, s.Close()
+	}
+	r.prepared[query] = s
+	return s, nil
 }
 
 // often asks constant queries.

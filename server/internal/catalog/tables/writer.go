@@ -1,9 +1,12 @@
 package tables
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,27 +24,40 @@ func seeWriter(ctx context.Context, tx Tx, w model.WriterID, ns int64) error {
 
 // Seen implements [catalog.Liveness].
 func (d *DB) Seen(ctx context.Context, seen map[model.WriterID]time.Time) (revived []model.RunChange, err error) {
-	if len(seen) == 0 {
-		return nil, nil
-	}
-	err = d.write(ctx, "record last activity", func(tx Tx) error {
-		revived = nil
-		for w, at := range seen {
-			run, err := expiredIn(ctx, tx, w, at.UnixNano())
-			if err != nil {
-				return err
-			}
-			if err := seeWriter(ctx, tx, w, at.UnixNano()); err != nil {
-				return err
-			}
-			if err := seeRun(ctx, tx, w, at.UnixNano(), len(run) > 0); err != nil {
-				return err
-			}
-			revived = append(revived, run...)
+	writers := slices.SortedFunc(maps.Keys(seen), func(a, b model.WriterID) int { return bytes.Compare(a[:], b[:]) })
+	for some := range slices.Chunk(writers, seenAtOnce) {
+		var back []model.RunChange
+		err := d.write(ctx, "record last activity", func(tx Tx) (err error) {
+			back, err = seeAll(ctx, tx, some, seen)
+			return err
+		})
+		if err != nil {
+			return revived, err
 		}
-		return nil
-	})
-	return revived, err
+		revived = append(revived, back...)
+	}
+	return revived, nil
+}
+
+// seenAtOnce bounds a transaction of [DB.Seen]: a long one meets others that write to its runs.
+const seenAtOnce = 200
+
+func seeAll(ctx context.Context, tx Tx, writers []model.WriterID, seen map[model.WriterID]time.Time) (revived []model.RunChange, err error) {
+	for _, w := range writers {
+		ns := seen[w].UnixNano()
+		run, err := expiredIn(ctx, tx, w, ns)
+		if err != nil {
+			return nil, err
+		}
+		if err := seeWriter(ctx, tx, w, ns); err != nil {
+			return nil, err
+		}
+		if err := seeRun(ctx, tx, w, ns, len(run) > 0); err != nil {
+			return nil, err
+		}
+		revived = append(revived, run...)
+	}
+	return revived, nil
 }
 
 // expiredIn is the run of a writer that a sign of life at ns opens again; none

@@ -48,7 +48,7 @@ CREATE INDEX runs_by_status ON runs (project, status, pk) WHERE deleted_ns = 0;
 CREATE INDEX runs_age ON runs (project, pk);
 CREATE INDEX runs_trash ON runs (deleted_ns) WHERE deleted_ns > 0;
 CREATE INDEX runs_called ON runs (name, created_ns);
-CREATE INDEX runs_shown ON runs USING hash (display_name);
+CREATE INDEX runs_shown ON runs USING hash (display_name) WHERE display_name <> '';
 CREATE INDEX runs_forks ON runs (parent) WHERE parent IS NOT NULL;
 CREATE INDEX runs_orphans ON runs (project, parent_run) WHERE parent IS NULL AND parent_run <> '';
 CREATE INDEX runs_seen ON runs (seen_ns);
@@ -357,9 +357,9 @@ CREATE FUNCTION fold(words TEXT) RETURNS TEXT LANGUAGE SQL IMMUTABLE STRICT PARA
 CREATE FUNCTION has_member(key BYTEA, member TEXT) RETURNS BOOLEAN LANGUAGE SQL IMMUTABLE STRICT PARALLEL SAFE
   AS $$SELECT position('\x0a'::bytea || convert_to(member, 'UTF8') || '\x0a'::bytea IN '\x0a'::bytea || substr(key, 2) || '\x0a'::bytea) > 0$$;
 -- each is json_each of SQLite for a list, whose elements become texts.
-CREATE FUNCTION each(list TEXT) RETURNS TABLE (key BIGINT, value TEXT) LANGUAGE SQL IMMUTABLE STRICT PARALLEL SAFE
+CREATE FUNCTION each(list TEXT) RETURNS TABLE (key BIGINT, value TEXT) LANGUAGE SQL IMMUTABLE STRICT PARALLEL SAFE ROWS 50
   AS 'SELECT e.place - 1, e.text FROM json_array_elements_text(list::json) WITH ORDINALITY e (text, place)';
-CREATE FUNCTION each(document TEXT, path TEXT) RETURNS TABLE (key BIGINT, value TEXT) LANGUAGE SQL IMMUTABLE STRICT PARALLEL SAFE
+CREATE FUNCTION each(document TEXT, path TEXT) RETURNS TABLE (key BIGINT, value TEXT) LANGUAGE SQL IMMUTABLE STRICT PARALLEL SAFE ROWS 50
   AS $$SELECT e.place - 1, e.text FROM json_array_elements_text(
     CASE json_typeof(document::json #> string_to_array(substr(path, 3), '.')) WHEN 'array' THEN document::json #> string_to_array(substr(path, 3), '.') ELSE '[]' END
   ) WITH ORDINALITY e (text, place)$$;

@@ -76,7 +76,8 @@ func (s *served) checkCost(t *testing.T, method, path, key string, body []byte) 
 	t.Helper()
 	code := 0
 	got := leastCost(func() { code = s.sendLarge(method, path, key, body) })
-	if code < 400 || got > refusedCost {
+	unread := strings.HasPrefix(path, "/sdk/otel/") // what W&B's SDK says of itself: nothing of it is read, and so nothing refused
+	if code < 400 && !unread || got > refusedCost {
 		t.Errorf("%s %s: %d, %d kB are allocated for a body of %d MiB", method, path, code, got>>10, len(body)>>20)
 	}
 }

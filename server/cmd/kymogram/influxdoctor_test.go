@@ -43,7 +43,7 @@ func TestDoctorInfluxOfKymogram(t *testing.T) {
 		"admin":         {wellInflux, "is in the trash"},
 		"in and out":    {wellInflux, "the point stays (delete it with: kymogram runs delete w/p/doctor-"},
 		"ingest":        {wellInflux, "the token may write, and not read"},
-		"read":          {"resolve connect tls server auth FAIL", "kymogram key create --scope ingest"},
+		"read":          {"resolve connect tls server auth FAIL", "kymogram key create --name influx --scope ingest"},
 		"other project": {"resolve connect tls server auth FAIL", "there is no bucket p in w that the token may use"},
 		"wrong":         {"resolve connect tls server auth FAIL", "the token is not accepted: 401"},
 		"revoked":       {"resolve connect tls server auth FAIL", "the token is not accepted: 401"},

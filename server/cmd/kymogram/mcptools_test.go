@@ -558,7 +558,7 @@ func (b *told) badArguments(t *testing.T, a *asker) {
 		{"list_runs", object{"project": "lab/many", "filter": "lr<0.1 or"}, "not valid at column 10"},
 		{"list_runs", object{"project": "lab/many", "sort": "min(loss"}, "none of the runs has \"min(loss\" to sort by"},
 		{"list_runs", object{"project": "lab/many", "sort": "-loss"}, "none of the runs has \"loss\" to sort by"},
-		{"list_runs", object{"project": "lab/many", "sort": "lr"}, "none of the runs has \"lr\" to sort by (sort by created, name, last, status, an attribute as config/lr"},
+		{"list_runs", object{"project": "lab/many", "sort": "lrr"}, "none of the runs has \"lrr\" to sort by (sort by created, name, last, status, an attribute as config/lr"},
 		{"list_runs", object{"project": "lab/many", "columns": slices.Repeat([]string{"config/lr"}, 21)}, "21 columns; at most 20"},
 		{"list_runs", object{"project": "lab/many", "cursor": "rubbish"}, "the cursor is not valid"},
 		{"get_run", object{"run": ""}, "\"\" names no run"},

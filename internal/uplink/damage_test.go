@@ -32,12 +32,20 @@ func TestLostPagesAreTold(t *testing.T) {
 		lost []page
 		harm fault // to the first two batches
 	}{
-		{harm: none}, {harm: reset},
+		{harm: none},
+		{harm: reset},
 		{lost: []page{{0, 0}}},
-		{lost: []page{{0, 7}}}, {lost: []page{{0, 7}}, harm: reset}, {lost: []page{{0, 7}}, harm: loseAck},
-		{lost: []page{{0, 63}}}, {lost: []page{{1, 0}}}, {lost: []page{{1, 0}}, harm: reset},
-		{lost: []page{{0, 7}, {1, 20}}}, {lost: []page{{0, 7}, {1, 0}}, harm: loseAck},
-		{lost: []page{{0, 30}, {0, 31}, {2, 0}}}, {lost: []page{{2, 3}}}, {lost: []page{{2, 3}, {2, 4}}, harm: reset},
+		{lost: []page{{0, 7}}},
+		{lost: []page{{0, 7}}, harm: reset},
+		{lost: []page{{0, 7}}, harm: loseAck},
+		{lost: []page{{0, 63}}},
+		{lost: []page{{1, 0}}},
+		{lost: []page{{1, 0}}, harm: reset},
+		{lost: []page{{0, 7}, {1, 20}}},
+		{lost: []page{{0, 7}, {1, 0}}, harm: loseAck},
+		{lost: []page{{0, 30}, {0, 31}, {2, 0}}},
+		{lost: []page{{2, 3}}},
+		{lost: []page{{2, 3}, {2, 4}}, harm: reset},
 	} {
 		t.Run(fmt.Sprint(tt.lost, tt.harm), func(t *testing.T) {
 			s := startServer(t)

@@ -87,9 +87,9 @@ func isBelow(path, folder string) (bool, error) {
 		return false, err
 	}
 	for ; ; path = filepath.Dir(path) {
-		real, err := filepath.EvalSymlinks(path)
+		target, err := filepath.EvalSymlinks(path)
 		if err == nil {
-			path = real
+			path = target
 			break
 		}
 		if !errors.Is(err, fs.ErrNotExist) || path == filepath.Dir(path) {

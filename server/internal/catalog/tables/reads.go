@@ -62,14 +62,14 @@ func (r *Reads) prepare(ctx context.Context, query string) (*sql.Stmt, error) {
 	if known != nil {
 		return known, nil
 	}
-	s, err := r.PrepareContext(ctx, query) //nolint:sqlclosecheck // Close does it
+	s, err := r.PrepareContext(ctx, query)
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if known := r.prepared[query]; known != nil { // another was faster
-		return known, s.Close()
+		return known, s.Close() //nolint:sqlclosecheck // the other is used from here on
 	}
 	r.prepared[query] = s
 	return s, nil

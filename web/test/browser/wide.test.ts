@@ -51,8 +51,13 @@ test("a run of many metrics is listed as far as one scrolls, and searched by the
   const { page, asked, complaints, close } = await sit();
   await settled(page, 12);
   await page.getByText(/of 30,000 series: scroll on/).waitFor();
-  let listed = 0; // that stands there while the pages up to it are still read
-  await expect.poll(() => listed === (listed = asked.length), { interval: 300 }).toBe(true);
+  let listed = 0;
+  const rests = () => {
+    const before = listed;
+    listed = asked.length;
+    return listed === before;
+  };
+  await expect.poll(rests, { interval: 300 }).toBe(true); // that stands there while the pages up to it are still read
   await page.waitForTimeout(500);
   expect(asked.length).toBe(listed); // it is not read further without need
   expect(await page.locator(".tabs").innerText()).toContain("30,000");

@@ -283,7 +283,7 @@ func TestLostPages(t *testing.T) {
 			writeFile(t, segmentPath(dir, uint64(n)), b)
 		}
 		last, ok := c.check(t, dir, damaged, 1)
-		for range 3 { // a deliverer that was ended goes on behind the mark
+		for range 3 { // another deliverer begins where the server's mark is
 			_, more := c.check(t, dir, damaged, 1+random.Uint64N(last+1))
 			ok = ok && more
 		}

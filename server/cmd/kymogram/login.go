@@ -166,8 +166,8 @@ func kept(ctx context.Context, io stdio, in signedIn, path, secret string, err e
 	return in, nil
 }
 
-// earlierKey tells of the key that a new one replaces in the file: it stays valid, since
-// programs that run may use it.
+// earlierKey is what to say of a key in the file that a new one replaces. The old key stays
+// valid: running programs may use it.
 func earlierKey(ctx context.Context, path, address, secret string) string {
 	stored, err := auth.Credentials(path)
 	if err != nil {

@@ -50,7 +50,7 @@ type copying struct {
 	bar  progress.Bar
 }
 
-// startCopy makes the unfinished folder, which is none of the folder that is copied.
+// startCopy makes the unfinished folder. It refuses one inside the folder that is copied.
 func startCopy(from, to string, bar progress.Bar) (*copying, error) {
 	if below, err := isBelow(to, from); err != nil {
 		return nil, fmt.Errorf("look at %s: %w", to, err)

@@ -199,7 +199,7 @@ func (c *compact) skip(n uint64) error {
 // teller is told of an integer or a bool: of the field where it lies, and of the one in it.
 type teller func(path [2]int16, value int64)
 
-// record walks a structure and tells of its integers, and of those of the structures in it.
+// record reads a structure, and the structures in it. It calls tell for each of their integers.
 func (c *compact) record(depth int, tell teller) (int, error) {
 	if depth > maxDepth {
 		return 0, errDeep

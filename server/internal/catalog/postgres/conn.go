@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/jackc/pgx/v5/stdlib"
@@ -140,9 +139,6 @@ type rows struct{ driver.Rows }
 // Next implements [driver.Rows].
 func (r rows) Next(into []driver.Value) error {
 	if err := r.Rows.Next(into); err != nil {
-		if err == io.EOF { //nolint:errorlint // database/sql compares so
-			return io.EOF
-		}
 		return err
 	}
 	for i := range into {

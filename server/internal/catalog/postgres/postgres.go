@@ -161,7 +161,7 @@ func pool(c connector, conns int) *sql.DB {
 	return db
 }
 
-// Check is an error where an address is none of a database.
+// Check refuses an address that is not one of a PostgreSQL database.
 func Check(place string) error {
 	_, err := parse(place)
 	return err

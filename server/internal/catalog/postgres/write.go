@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -69,7 +70,7 @@ func (d *DB) try(ctx context.Context, conn *sql.Conn, f func(tx tables.Tx) error
 	}
 	if err := tx.Commit(); err != nil {
 		var said *pgconn.PgError
-		if errors.As(err, &said) && said.Code[:2] != "08" && said.Code[:2] != "57" {
+		if errors.As(err, &said) && !strings.HasPrefix(said.Code, "08") && !strings.HasPrefix(said.Code, "57") {
 			return err
 		}
 		return errUnknown{err} // also where a pool between lost the server
@@ -93,13 +94,8 @@ func again(err error) bool {
 			"57P01", "57P02", "57P03": // shutting down, crashed, starting
 			return true
 		}
-		switch class := said.Code[:2]; class {
-		case "08": // the connection
-			return true
-		case "53": // too many connections and the like
-			return said.Code != "53100" // a full disk
-		}
-		return false
+		connection, resources := strings.HasPrefix(said.Code, "08"), strings.HasPrefix(said.Code, "53")
+		return connection || resources && said.Code != "53100" // a full disk
 	}
 	return lost(err)
 }

@@ -22,7 +22,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 TAGS    := grpcnotrace
 # -race needs a C compiler and runs slowly: only where goroutines meet. The rows of W&B's receiver are one goroutine's.
 RACE     = . ./internal/wal/... ./internal/spool/... ./internal/uplink/... ./server/internal/store/... ./server/internal/ingest/... \
-           ./server/internal/live/... $(filter-out %/wandb/row,$(shell $(GO) list ./server/internal/receiver/...)) ./server/internal/server/... \
+           ./server/internal/live/... $(filter-out %/wandb/row %/wandb/graph %/wandb/mongo,$(shell $(GO) list ./server/internal/receiver/...)) ./server/internal/server/... \
            ./internal/collect/... ./internal/series/... ./metrics/...
 
 GO_SOURCES     := $(shell git ls-files --cached --others --exclude-standard '*.go' '*go.mod' '*go.sum' go.work 2>/dev/null | grep -v -e _test.go -e '^tools/' -e '^test/')
@@ -171,7 +171,8 @@ test-go: $(TOOLS)/gotestsum bin/kymogram ## Go tests
 	@# What test/ starts is a program, whose changes Go's cache does not see.
 	@code=0; set -x; \
 	gotestsum --format pkgname --format-hide-empty-pkg -- -timeout 25m $(filter-out ./test/...,$(PACKAGES)) || code=1; \
-	gotestsum --format pkgname --format-hide-empty-pkg -- -timeout 25m -count 1 ./test/... || code=1; \
+	gotestsum --format pkgname --format-hide-empty-pkg -- -timeout 25m -count 1 $(filter-out %/test/growth,$(shell $(GO) list ./test/...)) || code=1; \
+	gotestsum --format pkgname --format-hide-empty-pkg -- -short ./test/growth || code=1; \
 	exit $$code
 
 test-race: $(TOOLS)/gotestsum ## Go tests under the race detector, where goroutines meet
@@ -231,10 +232,11 @@ growth: ## each call at n and at 8 n of each dimension of its input: CPU, alloca
 proof-damage: ## damages of every file of a data folder, each named or without an effect: DAMAGES=5000
 	$(GO) test -count 1 -timeout 120m -v -run 'TestDamage$$' ./server/cmd/kymogram -damages $(DAMAGES)
 
-proof: ## the crash tests much longer (the server is killed KILLED=1000 times and must be ready in 2 s), proof-engine, proof-damage, and the fuzzers for a minute each
+proof: ## the crash tests much longer (the server is killed KILLED=1000 times and must be ready in 2 s), proof-engine, proof-damage, what each call allocates as its input grows, and the fuzzers for a minute each
 	@$(MAKE) test-crash KILLS=200 SERVER_KILLS=$(KILLED) CRASH="-ready 2s" CRASH_TIMEOUT=60m
 	@$(MAKE) proof-engine
 	@$(MAKE) proof-damage
+	$(GO) test -count 1 -timeout 60m ./test/growth
 	NETSTATE_KILLS=$(KILLED) $(GO) test ./test/netstate -run Killed -count 1 -timeout 60m -v
 	@tools/fuzz 60s
 

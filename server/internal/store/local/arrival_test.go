@@ -41,11 +41,8 @@ func pages(t *testing.T, e *local.Engine, random *rand.Rand, name string) (out [
 // and merged meanwhile, the last value of each time stands, and pages that began
 // before a flush go on after it. Points without a rule are all kept, in the order of arrival.
 func TestTimesInNoOrder(t *testing.T) {
-	seeds := uint64(3)
-	if testing.Short() { // as the race detector runs it, to which all are the same
-		seeds = 1
-	}
-	for seed := range seeds {
+	alone(t)
+	for seed := range uint64(3) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		e := must(local.Open(t.Context(), local.Config{Dir: "/data", FS: faultfs.New(), SegmentBytes: 4 << 10, CompactFiles: 3}))
 		run := model.RunID{1}

@@ -19,6 +19,7 @@ import (
 // oracle knows the rule for equal axes: of an attempt the last arrival, of these the last
 // attempt's.
 func TestEpisodesOfManyGroups(t *testing.T) {
+	alone(t)
 	e := must(local.Open(t.Context(), local.Config{Dir: t.TempDir(), FS: hasty{wal.OS{}}}))
 	defer e.Close()
 	run, chance := model.RunID{1}, rand.New(rand.NewPCG(5, 6))

@@ -37,7 +37,7 @@ func TestCrashClones(t *testing.T) {
 	opened, recoveries, migrations := 0, 0, 0
 	count, each := *cloneCount, 40
 	if testing.Short() { // as the race detector runs it, to which every clone is the same; both formats stay
-		count, each = min(count, 20), 5
+		count, each = min(count, 10), 3
 	}
 	for seed := uint64(1); opened < count; seed++ {
 		script, fs := storetest.NewScript(seed), faultfs.New()
@@ -155,6 +155,7 @@ func survives(t *testing.T, seed uint64, c clone) {
 // operations once, or from then on, or for want of space. An error is reported or
 // changes nothing; a step that was acknowledged is there after the next start.
 func TestErrorAtEveryOperation(t *testing.T) {
+	alone(t)
 	total := 0
 	count := faultfs.New()
 	count.Hook(func(faultfs.Op, string) error { total++; return nil })

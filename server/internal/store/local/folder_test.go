@@ -44,6 +44,7 @@ func copyFolder(t testing.TB, from *faultfs.FS, floor uint64) *faultfs.FS {
 
 // TestCopyEqualsSource compares every point, mark and statistic.
 func TestCopyEqualsSource(t *testing.T) {
+	alone(t)
 	fs := faultfs.New()
 	e, err := local.Open(t.Context(), config(fs))
 	if err != nil {

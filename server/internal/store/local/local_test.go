@@ -23,6 +23,15 @@ func anyConfig(fs *faultfs.FS, random *rand.Rand) local.Config {
 	return c
 }
 
+// alone skips a test in which one goroutine works, where -short says that the race detector
+// looks on: it would take minutes and find nothing.
+func alone(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine works here")
+	}
+}
+
 // TestConformance opens with other options each time, after a crash, which keeps
 // only what was synced, or from a backup of the engine at work.
 func TestConformance(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 // Forms of other languages that the grammar takes for words or texts.
 var (
-	clock        = regexp.MustCompile(`^\d{1,2}:\d{2}(:\d{2})?Z?$`)
+	clock        = regexp.MustCompile(`^\d{1,2}:\d{2}(:\d{2})?(Z|[-+]\d{2}:\d{2})?$`)
 	decimalComma = regexp.MustCompile(`^[-+]?\d+,\d+$`)
 	call         = regexp.MustCompile(`^([A-Za-z_]+)\((.*)\)$`)
 )
@@ -76,7 +76,7 @@ func joinTimes(e *Expr) {
 				e.Parts, two = slices.Delete(e.Parts, i+1, i+2), true
 			}
 		}
-		if joined := day + "T" + strings.TrimSuffix(time, "Z"); two {
+		if joined := day + "T" + time; two {
 			if _, _, ok := Span(joined); ok {
 				part.Value = joined
 			} else {

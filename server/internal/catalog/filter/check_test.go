@@ -3,6 +3,7 @@ package filter_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/server/internal/catalog/filter"
 )
@@ -42,7 +43,8 @@ func TestParseRefusesOtherLanguages(t *testing.T) {
 func TestParseJoinsTimes(t *testing.T) {
 	for line, want := range map[string]string{
 		`created>2026-11-27 13:40`:         `("created">2026-11-27T13:40)`,
-		`created>2026-11-27 13:40:05Z x`:   `("created">2026-11-27T13:40:05 and "x")`,
+		`created>2026-11-27 13:40:05Z x`:   `("created">2026-11-27T13:40:05Z and "x")`,
+		`created>2026-11-27 14:40+01:00 x`: `("created">2026-11-27T14:40+01:00 and "x")`,
 		`not last<2026-11-27 13:40`:        `(not "last"<2026-11-27T13:40)`,
 		`created="2026-11-27 13:40" lr=1`:  `("created"="2026-11-27T13:40" and "lr"=1)`,
 		`created>2026-11-27 "13:40"`:       `("created">2026-11-27 and "13:40")`,
@@ -51,6 +53,25 @@ func TestParseJoinsTimes(t *testing.T) {
 	} {
 		if e, err := filter.Parse(line); err != nil || e.String() != want {
 			t.Errorf("%s is %v, %v, want %s", line, e, err, want)
+		}
+	}
+}
+
+// A day, a minute or a second, in a zone or in UTC.
+func TestSpan(t *testing.T) {
+	const minute = int64(time.Minute)
+	noon := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC).UnixNano()
+	for value, length := range map[string]int64{
+		"2026-11-27T12:00": minute, "2026-11-27T12:00Z": minute, "2026-11-27T14:00+02:00": minute, "2026-11-27T06:30-05:30": minute,
+		"2026-11-27T12:00:00": minute / 60, "2026-11-27T12:00:00Z": minute / 60, "2026-11-27T14:00:00+02:00": minute / 60,
+	} {
+		if from, to, ok := filter.Span(value); !ok || from != noon || to-from != length {
+			t.Errorf("%s is from %d to %d, %v", value, from, to, ok)
+		}
+	}
+	for _, value := range []string{"2026-11-27T12", "2026-11-27T12:00+2", "2026-11-27 12:00", "12:00", ""} {
+		if _, _, ok := filter.Span(value); ok {
+			t.Errorf("%q is a time", value)
 		}
 	}
 }

@@ -116,7 +116,7 @@ lint: $(TOOLS)/.installed $(VENV)/.dev $(VENV)/.package web/node_modules/.packag
 prose: ## sentences that are too long and private words, in docs, help, messages and public comments
 	@$(GO) run ./test/prose
 
-audit: ## govulncheck over the three modules, with its own database, which not every machine reaches: CI leaves it out
+audit: ## govulncheck over the five modules, with its own database, which not every machine reaches: CI leaves it out
 	@tools/audit
 
 fix: $(TOOLS)/.installed $(VENV)/.dev web/node_modules/.package-lock.json ## let the formatters and linters mend what they can

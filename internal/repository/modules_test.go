@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,4 +90,41 @@ func goOutside(t *testing.T, dir string, args ...string) string {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, errors.String())
 	}
 	return string(out)
+}
+
+// `make audit` looks at every module of the workspace.
+func TestAuditLooksAtEveryModule(t *testing.T) {
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := os.ReadFile("go.work")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for _, use := range regexp.MustCompile(`(?m)^\t\.(\S*)$`).FindAllStringSubmatch(string(work), -1) {
+		want = append(want, root+filepath.FromSlash(use[1]))
+	}
+	real, err := exec.LookPath("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	stub := "#!/bin/sh\nif [ \"$1\" = run ]; then pwd >>" + bin + "/seen; else exec " + real + " \"$@\"; fi\n"
+	if err := os.WriteFile(filepath.Join(bin, "go"), []byte(stub), 0o700); err != nil { //nolint:gosec // it is a program
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "tools/audit")
+	cmd.Env = append(os.Environ(), "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"), "GOVULNDB=file://"+bin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	seen, err := os.ReadFile(filepath.Join(bin, "seen"))
+	got := strings.Fields(string(seen))
+	slices.Sort(got)
+	slices.Sort(want)
+	if err != nil || len(want) < 2 || !slices.Equal(got, want) {
+		t.Errorf("%v: it looks at %v, want %v", err, got, want)
+	}
 }

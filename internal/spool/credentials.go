@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
@@ -55,11 +56,46 @@ func (f *Folder) setKey(server, key string) error {
 		return nil
 	}
 	keys[server] = key
+	return f.writeKeys(keys)
+}
+
+func (f *Folder) writeKeys(keys Keys) error {
 	doc, err := json.Marshal(keys)
 	if err != nil {
 		return fmt.Errorf("encode credentials: %w", err)
 	}
 	return replace(filepath.Join(f.Path, "credentials"), doc)
+}
+
+// ForgetKey removes a key, whatever servers it is kept for, from the folders where a spool
+// may lie. It makes none of them.
+func ForgetKey(env func(string) string, key string) error {
+	var failed []error
+	for _, path := range Candidates(env) {
+		if _, err := os.Lstat(filepath.Join(path, "credentials")); err != nil {
+			continue
+		}
+		folder, err := OpenFolder(path)
+		if err == nil {
+			err = folder.forgetKey(key)
+		}
+		failed = append(failed, err)
+	}
+	return errors.Join(failed...)
+}
+
+func (f *Folder) forgetKey(key string) error {
+	lock, err := waitLock(filepath.Join(f.Path, "credentials.lock"), 2*time.Second)
+	if err != nil {
+		return err
+	}
+	keys, err := f.Keys()
+	before := len(keys)
+	maps.DeleteFunc(keys, func(_, one string) bool { return one == key })
+	if len(keys) < before {
+		err = f.writeKeys(keys)
+	}
+	return errors.Join(err, lock.Release())
 }
 
 // waitLock takes a lock that others hold for moments only.

@@ -7,6 +7,7 @@ import math
 import random
 import sys
 import threading
+import warnings
 from array import array
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -95,6 +96,26 @@ def test_pages_join_without_seam(served: Served, monkeypatch: pytest.MonkeyPatch
     assert [one.metric for one in runs[0].series()] == ["m0", "m1", "m2", "m3", "m4", "x"]
     assert list(runs[0].points("x")["value"]) == values
     assert list(runs[0].points("x", limit=20)["value"]) == values[:20]
+
+
+def test_a_name_that_no_run_has_is_a_warning(logged: Served) -> None:
+    """Where the caller asks, once for each query; other lists are silent."""
+    for take in (
+        lambda **options: list(logged.client.runs("default/default", **options)),
+        lambda **options: logged.client._runs_frame("default/default", "größe=1", {}),
+    ):
+        with pytest.warns(UserWarning) as caught:
+            take(filter="größe=1")
+        assert [str(one.message) for one in caught] == ['no run of default/default has "größe"']
+        assert [one.filename for one in caught] == [__file__]
+    with pytest.warns(UserWarning, match='did you mean "lr"'):
+        assert list(logged.client.runs("default/default", "lrr=1")) == []
+    with pytest.warns(UserWarning, match="the list is not sorted: no run .* has"):
+        assert len(list(logged.client.runs("default/default", sort="nothing"))) == 1
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert list(logged.client.runs("default/default", "lr>0.5")) == []
+        assert len(list(logged.client.runs("default/default", "lr=0.1"))) == 1
 
 
 def test_buckets_hold_every_point(served: Served) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import time
 import warnings
 from collections import Counter
@@ -93,6 +94,7 @@ class Client:
         `filter` is the page's one-line filter: words match name and tags,
         `lr<0.1` and `status=failed` compare; `or`, `not` and brackets join. `sort` is
         created, name, last, status or the path of an attribute, with `-` for descending.
+        A warning names what no run has, where the list is empty or not sorted for that.
         """
         workspace, slash, rest = project.partition("/")
         if not slash:
@@ -192,7 +194,7 @@ class Client:
         return QueryError(f"{self.url} is no Kymogram server, by its answer", "unavailable")
 
     def _get(self, path: str, options: Mapping[str, Any]) -> bytes:
-        return bytes(self._ask(path, options, lambda answer: answer.read()))
+        return bytes(self._ask(path, options, _read))
 
     def _ask(self, path: str, options: Mapping[str, Any], take: Callable[[Any], Any]) -> Any:
         """What `take` makes of an answer."""
@@ -240,6 +242,24 @@ class _Stay(request.HTTPRedirectHandler):
         self, req: request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
     ) -> None:
         raise QueryError(_client.redirected(req.full_url, newurl), "unavailable", code)
+
+
+def _read(answer: Any) -> Any:
+    """A whole answer. What it says of names that no run has is a warning for the caller."""
+    hint = answer.headers.get("Kymogram-Hint")
+    if hint:
+        text = hint.encode("ascii", "replace").decode("unicode_escape")
+        warnings.warn(text, stacklevel=_own_frames())
+    return answer.read()
+
+
+def _own_frames() -> int:
+    """The stacklevel of the first caller outside of this package."""
+    level, frame = 1, sys._getframe(1)
+    own = frame.f_globals["__name__"].partition(".")[0]
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == own:
+        level, frame = level + 1, frame.f_back
+    return level
 
 
 def _quote(part: str) -> str:

@@ -478,3 +478,28 @@ func (k *kitchen) span(ref string) [2]int64 {
 	}
 	return [2]int64{doc.CreatedNs, doc.LastNs}
 }
+
+// How many points a run has is said before they are sent, where they are very many.
+func TestImportAnnouncesManyPoints(t *testing.T) {
+	t.Parallel()
+	k := serveKitchen(t)
+	const many = 1_000_000
+	var said strings.Builder
+	_, work := k.beginImport(&said)
+	defer work.Close()
+	for _, n := range []int{many - 1, many} {
+		run := &importer.Run{Attributes: map[string]*model.Value{}, Series: []*importer.Series{{
+			Key: model.NewSeriesKey("loss", "", nil), Kind: model.KindFloat, Steps: make([]int64, n), TimeNs: make([]int64, n), Floats: make([]float64, n),
+		}}}
+		for i := range n {
+			run.Series[0].Steps[i] = int64(i)
+		}
+		found := importer.Found{Key: fmt.Sprint(n), Name: fmt.Sprint("r", n), Read: func(context.Context) (*importer.Run, error) { return run, nil }}
+		if err := work.Run(t.Context(), found); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := said.String(), "default/default/r1000000: 1,000,000 points in 1 series are sent\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/remote"
+	"github.com/kymogram/kymogram/internal/spool"
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/server/internal/auth"
 	"github.com/kymogram/kymogram/server/internal/keys"
@@ -246,9 +247,10 @@ func logoutCommand(io stdio) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "logout [ADDRESS]",
-		Short: "Remove a server's key from credentials.json, and end it if a login made it",
-		Long: `Remove a server's key from credentials.json. A key that ` + "`kymogram login`" + ` made is
-ended at the server, too. Other keys stay valid.`,
+		Short: "Remove a server's key from this machine, and end it if a login made it",
+		Long: `Remove a server's key from credentials.json and from the spool. A key that ` + "`kymogram login`" + `
+made is ended at the server, too. Other keys stay valid. Points that wait in the spool
+are delivered after the next login. KYMOGRAM_SPOOL_DIR names a spool elsewhere.`,
 		Example: "  kymogram logout https://kymogram.example.org",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out, err := logout(cmd.Context(), io, first(args))
@@ -305,5 +307,5 @@ func logout(ctx context.Context, io stdio, at string) (out signedOut, err error)
 			out.Why += "; " + model.Shown(err).Hint
 		}
 	}
-	return out, auth.ForgetCredentials(path, names...)
+	return out, errors.Join(auth.ForgetCredentials(path, names...), spool.ForgetKey(io.env, secret))
 }

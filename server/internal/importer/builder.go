@@ -33,13 +33,32 @@ type builder struct {
 	run    *Run
 	series map[string]*Series
 	named  map[string]int // how many names a reason has in Skipped
-	texts  *allowance     // nil: as many as the files hold
+	texts  *allowance     // bytes of them; nil: as many as the files hold
+	points *allowance     // nil: as many as the files hold
 }
 
-// allowance is how many bytes of texts a file may give that writes equal ones once.
+// allowance is how many points, or bytes of texts, a file may give that writes equal ones once.
 type allowance struct{ left int64 }
 
 func newAllowance(file int64) *allowance { return &allowance{freeBytes + freeRatio*file} }
+
+// freePoints and pointRatio bound the points of a file by its bytes. A point takes at least 24
+// bytes of memory.
+const (
+	freePoints = 1 << 20
+	pointRatio = 16
+)
+
+func newPoints(file int64) *allowance { return &allowance{freePoints + pointRatio*file} }
+
+// check is an error once more points were asked for than are allowed.
+func (a *allowance) check() error {
+	if a == nil || a.left >= 0 {
+		return nil
+	}
+	return model.Errorf(model.CodeInvalid, "it has more points than %d and %d for each of its bytes: columns of equal values take nearly none", freePoints, pointRatio).
+		WithHint("leave such columns out, or write the rows into several files")
+}
 
 // take reports whether n bytes more are allowed.
 func (a *allowance) take(n int) bool {
@@ -112,6 +131,9 @@ func (b *builder) at(key model.SeriesKey, kind model.Kind, step, timeNs int64) *
 	}
 	if s.Kind != kind {
 		b.skipOf("values of another kind than the first ("+s.Kind.String()+")", key.Metric)
+		return nil
+	}
+	if !b.points.take(1) {
 		return nil
 	}
 	s.Steps, s.TimeNs = append(s.Steps, step), append(s.TimeNs, timeNs)

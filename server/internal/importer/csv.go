@@ -117,6 +117,7 @@ type sheet struct {
 	tables  map[string]*table
 	order   []string   // the runs, as they come
 	texts   *allowance // of all runs
+	points  *allowance // of all runs
 
 	rows     int64
 	numbers  bool // a cell is a number
@@ -201,7 +202,7 @@ func (s *sheet) table(run string) *table {
 	t := s.tables[run]
 	if t == nil {
 		t = &table{builder: newBuilder(), sheet: s, config: map[string]string{}}
-		t.texts = s.texts
+		t.texts, t.points = s.texts, s.points
 		s.tables[run] = t
 		s.order = append(s.order, run)
 	}

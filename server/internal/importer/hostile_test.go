@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/binary"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -282,5 +286,122 @@ func TestNumbersOfParquet(t *testing.T) {
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("read %v, written %v", got, want)
+	}
+}
+
+// A store without an index of runs is read once, not once for each run: it may even be gone
+// after the first. In any order the runs are those of a store with the index.
+func TestMLflowWithoutAnIndex(t *testing.T) {
+	t.Parallel()
+	const runs = 40
+	r := rand.New(rand.NewPCG(1, 2))
+	var rows strings.Builder
+	want := map[string]map[string][]int64{} // by run and metric
+	for n := range runs {
+		id := fmt.Sprintf("%c%d", "aAzZ"[n%4], n)
+		want[id] = map[string][]int64{}
+		fmt.Fprintf(&rows, "INSERT INTO runs VALUES('%s', '%s', 'FINISHED', 1, 2, 'u', 1, 'active'); INSERT INTO params VALUES('p', '%s', '%s');", id, id, id, id)
+	}
+	ids := slices.Sorted(maps.Keys(want))
+	for step := range int64(600) {
+		id, metric := ids[r.IntN(runs-1)], fmt.Sprint("m", r.IntN(2)) // one has none
+		want[id][metric] = append(want[id][metric], step)
+		fmt.Fprintf(&rows, "INSERT INTO metrics VALUES('%s', 0.5, %d, '%s', %d, 0);", metric, step, id, step)
+	}
+	const index = "CREATE INDEX i1 ON metrics(run_uuid); CREATE INDEX i2 ON params(run_uuid); CREATE INDEX i3 ON tags(run_uuid, key);"
+	all := "BEGIN; DELETE FROM runs; DELETE FROM metrics; " + rows.String() + "COMMIT;"
+	for _, change := range []string{all, index + all} {
+		path := mlflowDB(t, change)
+		found, err := findMLflow(t.Context(), path, Options{})
+		if err != nil || len(found) != runs {
+			t.Fatalf("%d runs, %v", len(found), err)
+		}
+		check := func(one Found) {
+			t.Helper()
+			run := read(t, one)
+			got := map[string][]int64{}
+			for _, s := range run.Series {
+				got[s.Key.Metric] = s.Steps
+			}
+			if config := run.Attributes["config/p"]; fmt.Sprint(got) != fmt.Sprint(want[one.Key]) || config == nil || config.Str != one.Key {
+				t.Errorf("%s: %v, %v, want %v", one.Key, got, config, want[one.Key])
+			}
+		}
+		for _, i := range r.Perm(runs) {
+			check(found[i])
+		}
+		if strings.HasPrefix(change, index) {
+			continue
+		}
+		check(found[0])
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range found[1:] {
+			check(one)
+		}
+	}
+}
+
+// A column of one value takes next to no bytes, whatever rows it has: its points are bounded
+// by those of the file.
+func TestEqualValuesOfParquet(t *testing.T) {
+	t.Parallel()
+	for rows, refused := range map[int]bool{10_000: false, 40_000: true} {
+		const columns = 40
+		fields := make([]arrow.Field, columns)
+		for i := range fields {
+			fields[i] = arrow.Field{Name: fmt.Sprint("c", i), Type: arrow.PrimitiveTypes.Float64}
+		}
+		b := array.NewRecordBuilder(memory.DefaultAllocator, arrow.NewSchema(fields, nil))
+		same := slices.Repeat([]float64{0.5}, rows)
+		for i := range fields {
+			b.Field(i).(*array.Float64Builder).AppendValues(same, nil)
+		}
+		record := b.NewRecordBatch()
+		path := filepath.Join(t.TempDir(), "t.parquet")
+		f, err := os.Create(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pqarrow.WriteTable(array.NewTableFromRecords(record.Schema(), []arrow.RecordBatch{record}), f, int64(rows), parquet.NewWriterProperties(), pqarrow.DefaultWriterProps()); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil || info.Size() > 200_000 {
+			t.Fatalf("%v, %v", info, err)
+		}
+		found, err := findParquet(t.Context(), path, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		run, err := found[0].Read(t.Context())
+		if refused {
+			if model.CodeOf(err) != model.CodeInvalid || !strings.Contains(err.Error(), "more points than 1048576 and 16 for each of its bytes") {
+				t.Errorf("%d rows: %v", rows, err)
+			}
+		} else if err != nil || run.Points() != uint64(rows*columns) {
+			t.Errorf("%d rows: %v", rows, err)
+		}
+	}
+}
+
+// What the library makes of a footer takes many times its bytes.
+func TestLargeFootersOfParquet(t *testing.T) {
+	t.Parallel()
+	records := append([]byte{0x19, 0xfc, 0x81, 0x80, 0x40}, make([]byte, 1<<20+1)...) // a list of 1<<20 + 1 that are empty
+	for want, footer := range map[string][]byte{
+		"has 17 MiB, at most 16 are read": make([]byte, 17<<20),
+		"has more than 1048576 records":   append(records, 0),
+	} {
+		path := filepath.Join(t.TempDir(), "t.parquet")
+		text := append([]byte("PAR1"), footer...)
+		text = append(binary.LittleEndian.AppendUint32(text, uint32(len(footer))), "PAR1"...)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := findParquet(t.Context(), path, Options{}); model.CodeOf(err) != model.CodeInvalid || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %s", err, want)
+		}
 	}
 }

@@ -47,8 +47,12 @@ func findMLflowSQLite(ctx context.Context, path string) ([]Found, error) {
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read the runs of %s: %w", path, err)
 	}
+	store, err := newMLflowStore(ctx, db, path)
+	if err != nil {
+		return nil, fmt.Errorf("read the tables of %s: %w", path, err)
+	}
 	return named(runs, func(r mlflowRun) func(context.Context) (*Run, error) {
-		return func(ctx context.Context) (*Run, error) { return readMLflowSQLite(ctx, path, r) }
+		return func(ctx context.Context) (*Run, error) { return store.read(ctx, r) }
 	}), nil
 }
 
@@ -66,66 +70,69 @@ func onlyTables(ctx context.Context, db *sql.DB, path string) error {
 		WithHint("give the folder mlruns, or the SQLite file that the tracking URI names")
 }
 
-func readMLflowSQLite(ctx context.Context, path string, r mlflowRun) (*Run, error) {
-	db, err := openSQLite(path)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+// mlflowStore are the tables of a database with the rows of all runs.
+type mlflowStore struct{ params, tags, metrics *mlflowTable }
+
+func newMLflowStore(ctx context.Context, db *sql.DB, path string) (*mlflowStore, error) {
+	s := &mlflowStore{
+		&mlflowTable{path: path, name: "params", columns: "key, coalesce(value, '')", order: "key"},
+		&mlflowTable{path: path, name: "tags", columns: "key, coalesce(value, '')", order: "key"},
+		&mlflowTable{path: path, name: "metrics", columns: "key, value, timestamp, step, is_nan", order: "key, timestamp, step"},
 	}
-	defer db.Close()
+	for _, t := range []*mlflowTable{s.params, s.tags, s.metrics} {
+		const indexes = `SELECT count(*) FROM pragma_index_list(?) l JOIN pragma_index_info(l.name) i WHERE i.seqno = 0 AND i.name = 'run_uuid' AND NOT l.partial`
+		if err := db.QueryRowContext(ctx, indexes, t.name).Scan(&t.indexes); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *mlflowStore) read(ctx context.Context, r mlflowRun) (*Run, error) {
 	b := newBuilder()
 	b.head(r)
-	err = pairs(ctx, db, `SELECT key, coalesce(value, '') FROM params WHERE run_uuid = ? ORDER BY key`, r.id, func(name, value string) {
-		b.attribute("config/"+name, model.StringValue(value))
-	})
+	err := s.params.pairs(ctx, r.id, func(name, value string) { b.attribute("config/"+name, model.StringValue(value)) })
 	if err == nil {
-		err = pairs(ctx, db, `SELECT key, coalesce(value, '') FROM tags WHERE run_uuid = ? ORDER BY key`, r.id, b.mlflowTag)
+		err = s.tags.pairs(ctx, r.id, b.mlflowTag)
 	}
 	if err == nil {
-		err = b.metricRows(ctx, db, r.id)
+		err = b.metricRows(ctx, s.metrics, r.id)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read run %s of %s: %w", r.id, path, err)
+		return nil, fmt.Errorf("read run %s of %s: %w", r.id, s.params.path, err)
 	}
 	run := b.done()
 	run.spanPoints()
 	return run, nil
 }
 
-func pairs(ctx context.Context, db *sql.DB, query, id string, use func(name, value string)) error {
-	rows, err := db.QueryContext(ctx, query, id)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+func (t *mlflowTable) pairs(ctx context.Context, id string, use func(name, value string)) error {
+	return t.each(ctx, id, func(scan func(to ...any) error) error {
 		var name, value string
-		if err := rows.Scan(&name, &value); err != nil {
-			return err
+		err := scan(&name, &value)
+		if err == nil {
+			use(name, value)
 		}
-		use(name, value)
-	}
-	return rows.Err()
+		return err
+	})
 }
 
-func (b *builder) metricRows(ctx context.Context, db *sql.DB, id string) error {
-	rows, err := db.QueryContext(ctx, `SELECT key, value, timestamp, step, is_nan FROM metrics WHERE run_uuid = ? ORDER BY key, timestamp, step`, id)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for n := int64(0); rows.Next(); n++ {
+func (b *builder) metricRows(ctx context.Context, t *mlflowTable, id string) error {
+	n := int64(-1)
+	return t.each(ctx, id, func(scan func(to ...any) error) error {
+		n++
 		var name string
 		var value float64
 		var time, step int64
 		var nan bool
-		if err := rows.Scan(&name, &value, &time, &step, &nan); err != nil {
+		if err := scan(&name, &value, &time, &step, &nan); err != nil {
 			b.damage("metrics", n, "a row is not KEY VALUE TIMESTAMP STEP IS_NAN: %v", err)
-			continue
+			return nil
 		}
 		if nan {
 			value = math.NaN()
 		}
 		b.float(name, step, milliseconds(time), value)
-	}
-	return rows.Err()
+		return nil
+	})
 }

@@ -101,7 +101,7 @@ func neptuneFound(ctx context.Context, run string, numbered map[int]string, data
 		Key: project + "/" + id, Name: CleanRunName(id), ByKey: true, Project: short, Bytes: sizeOf(names),
 		Read: func(ctx context.Context) (*Run, error) {
 			n := &neptuneRun{builder: newBuilder(), project: project, id: id, rows: map[string]int64{}}
-			n.texts = newAllowance(sizeOf(names))
+			n.texts, n.points = newAllowance(sizeOf(names)), newPoints(sizeOf(names))
 			if root, err := os.OpenRoot(filepath.Join(files, folder)); err == nil {
 				n.root = root
 			}
@@ -180,7 +180,7 @@ func (n *neptuneRun) table(ctx context.Context, name string, opts Options) error
 				}
 				return nil
 			})
-			return nil
+			return n.points.check()
 		})
 	})
 }

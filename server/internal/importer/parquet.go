@@ -26,7 +26,8 @@ import (
 
 const parquetHelp = `Read Parquet files. The names of columns say what a row is, as for import csv
 (see kymogram import csv --help), and for the files of kymogram export --format parquet.
-Lists and structures become JSON texts of their values.`
+Lists and structures become JSON texts of their values. A file may have a million
+points, and 16 more for each of its bytes.`
 
 // parquetRows is how many levels of a column are read at once.
 const parquetRows = 1024
@@ -50,7 +51,7 @@ func parquetSheet(ctx context.Context, path string, written time.Time, opts Opti
 		if s, err = newSheet(header, filepath.Base(path), written, opts.CSV); err != nil || headerOnly {
 			return err
 		}
-		s.texts = newAllowance(p.MetaData().GetSourceFileSize())
+		s.texts, s.points = newAllowance(p.MetaData().GetSourceFileSize()), newPoints(p.MetaData().GetSourceFileSize())
 		row := make([]string, len(header))
 		err := p.rows(ctx, func(cells []any) error {
 			s.line++
@@ -61,7 +62,7 @@ func parquetSheet(ctx context.Context, path string, written time.Time, opts Opti
 				}
 			}
 			s.row(row)
-			return nil
+			return s.points.check()
 		})
 		if err != nil {
 			return err

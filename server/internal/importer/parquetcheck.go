@@ -3,6 +3,7 @@ package importer
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 
 	"github.com/apache/arrow-go/v18/parquet/compress"
@@ -13,8 +14,11 @@ import (
 )
 
 const (
-	maxFooter = 64 << 20
-	maxPage   = 256 << 20
+	// maxFooter and maxRecords bound what the library makes of a footer: some 25 bytes of
+	// memory for each of its own, and up to 300 for a record of it that is empty.
+	maxFooter  = 16 << 20
+	maxRecords = 1 << 20
+	maxPage    = 256 << 20
 	// freeRows and rowRatio bound the rows of a file by its bytes: a run of one value
 	// takes none.
 	freeRows = 1 << 20
@@ -48,8 +52,11 @@ func checkParquet(f *reading) error {
 		return model.Errorf(model.CodeInvalid, "it is no Parquet file: it does not begin as one")
 	case string(tail[4:]) != "PAR1":
 		return model.Errorf(model.CodeInvalid, "the Parquet file is cut off: its end is missing")
-	case footer > size-12 || footer > maxFooter:
+	case footer > size-12:
 		return model.Errorf(model.CodeInvalid, "the Parquet file is damaged: its footer has %d bytes", footer)
+	case footer > maxFooter:
+		return model.Errorf(model.CodeInvalid, "the footer of the Parquet file has %d MiB, at most %d are read", footer>>20, maxFooter>>20).
+			WithHint("write it anew with larger row groups, or with fewer columns")
 	}
 	text := make([]byte, footer)
 	if _, err := f.ReadAt(text, size-8-footer); err != nil {
@@ -172,11 +179,15 @@ func contentSize(b []byte, codec compress.Compression) int64 {
 }
 
 // compact walks Thrift's compact protocol and checks that what it counts is there.
-type compact struct{ rest []byte }
+type compact struct {
+	rest    []byte
+	records int // that were read
+}
 
 var (
 	errCut  = errors.New("ends within a value")
 	errDeep = errors.New("is nested too deep")
+	errMany = fmt.Errorf("has more than %d records", maxRecords)
 )
 
 func (c *compact) varint() (uint64, error) {
@@ -203,6 +214,9 @@ type teller func(path [2]int16, value int64)
 func (c *compact) record(depth int, tell teller) (int, error) {
 	if depth > maxDepth {
 		return 0, errDeep
+	}
+	if c.records++; c.records > maxRecords {
+		return 0, errMany
 	}
 	id := int16(0)
 	for n := 0; ; n++ {

@@ -76,6 +76,7 @@ func TestPrint(t *testing.T) {
 		{ID: "1", Name: "a\x1b", Scopes: []auth.Scope{auth.Ingest, auth.Read}, Workspace: "w", Project: "p", State: "valid"},
 		{ID: "2", Name: "b", State: "revoked", ExpiresNs: time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local).UnixNano()},
 	}
+	zone := time.Date(2026, 1, 2, 0, 0, 0, 0, time.Local).Format("Z07:00")
 	var some, all strings.Builder
 	if place := keys.Place(auth.Document{Workspace: "w"}); place != "w/*" {
 		t.Error(place)
@@ -83,7 +84,7 @@ func TestPrint(t *testing.T) {
 	if err := (keys.Listed{Keys: docs}).Print(&some); err != nil || some.String() != "ID  NAME  SCOPES       FOR  STATE  LAST USE  EXPIRES\n1   a\ufffd    ingest,read  w/p  valid  -         -\n" {
 		t.Errorf("%v\n%s", err, some.String())
 	}
-	if err := (keys.Listed{Keys: docs, All: true}).Print(&all); err != nil || !strings.Contains(all.String(), "all  revoked  -         2026-01-02 03:04:05\n") {
+	if err := (keys.Listed{Keys: docs, All: true}).Print(&all); err != nil || !strings.Contains(all.String(), "all  revoked  -         2026-01-02 03:04:05"+zone+"\n") {
 		t.Errorf("%v\n%s", err, all.String())
 	}
 }

@@ -32,7 +32,7 @@ func (s *Service) hint(ctx context.Context, r *RunsRequest, page []catalog.Run) 
 	if len(page) > 0 {
 		return s.sortHint(ctx, r, page[0].ID)
 	}
-	e, err := readLine(r.Query)
+	e, err := filter.Parse(r.Query)
 	if err != nil {
 		return "", err
 	}

@@ -103,7 +103,7 @@ func (s *Service) checkList(ctx context.Context, r *RunsRequest, columns int) er
 		return model.Errorf(model.CodeInvalid, "%d columns, at most %d", len(r.Columns), columns)
 	}
 	for _, column := range r.Columns {
-		if problem := misnamed(column); problem != "" {
+		if problem := filter.Misnamed(column); problem != "" {
 			return model.Errorf(model.CodeInvalid, "the column %s is not valid: %s", model.Clip(column), problem)
 		}
 	}
@@ -113,7 +113,7 @@ func (s *Service) checkList(ctx context.Context, r *RunsRequest, columns int) er
 // runFilter reads the filter once. The values at a step that its sort needs come from the
 // store, and those of its conditions where whole: a page reads them of its runs only.
 func (s *Service) runFilter(ctx context.Context, r *RunsRequest, whole bool) (f catalog.RunFilter, err error) {
-	e, err := readLine(r.Query)
+	e, err := filter.Parse(r.Query)
 	if err := errors.Join(err, readSort(r.Sort)); err != nil {
 		return f, err
 	}
@@ -176,11 +176,19 @@ func (s *Service) checkProject(ctx context.Context, workspace, project string) e
 	return nil
 }
 
+// readSort refuses functions that there are not.
+func readSort(sort string) error {
+	if problem := filter.Misnamed(strings.TrimPrefix(sort, "-")); problem != "" {
+		return model.Errorf(model.CodeInvalid, "the sort %s is not valid: %s", model.Clip(sort), problem)
+	}
+	return nil
+}
+
 func checkStatus(status model.RunStatus) error {
-	if status == "" || slices.Contains(statuses, status) {
+	if status == "" || filter.IsStatus(string(status)) {
 		return nil
 	}
-	return model.Errorf(model.CodeInvalid, "there is no status %q", status).WithHint(statusHint)
+	return model.Errorf(model.CodeInvalid, "there is no status %q", status).WithHint(filter.Statuses)
 }
 
 // lines adds summaries to runs.

@@ -37,6 +37,15 @@ func TestTextsForPeople(t *testing.T) {
 	}
 }
 
+// A time has its zone, so that who reads it elsewhere, or pastes it, means the same.
+func TestATimeHasItsZone(t *testing.T) {
+	at := time.Date(2026, 11, 22, 15, 4, 5, 6, time.UTC)
+	got, err := time.Parse("2006-01-02 15:04:05Z07:00", table.When(at.UnixNano()))
+	if err != nil || !got.Equal(at.Truncate(time.Second)) {
+		t.Errorf("%s is %v, %v", table.When(at.UnixNano()), got, err)
+	}
+}
+
 func TestTables(t *testing.T) {
 	items := func(docs ...string) (out []json.RawMessage) {
 		for _, d := range docs {

@@ -23,12 +23,12 @@ func JSON(w io.Writer, doc any) error {
 	return enc.Encode(doc)
 }
 
-// When writes a time for a table, in the reader's zone.
+// When writes a time for a table, in the reader's zone and with it: filters read it as it is.
 func When(ns int64) string {
 	if ns == 0 {
 		return "-"
 	}
-	return time.Unix(0, ns).Format("2006-01-02 15:04:05")
+	return time.Unix(0, ns).Format("2006-01-02 15:04:05Z07:00")
 }
 
 // Printable keeps names from moving the cursor or colouring the terminal.

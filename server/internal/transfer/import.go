@@ -32,6 +32,9 @@ const (
 	importRuns  = 64
 )
 
+// manyPoints of one run are announced before they are sent: a small file may hold them.
+const manyPoints = 1_000_000
+
 // Import is an import at work. Points go through a spool of its own, so the
 // delivery is the one of every other program.
 type Import struct {
@@ -153,6 +156,9 @@ func (w *Import) one(ctx context.Context, project string, found importer.Found, 
 	if w.DryRun {
 		line.Files = len(run.Files)
 		return nil
+	}
+	if line.Points >= manyPoints {
+		fmt.Fprintf(w.Process.Err, "%s: %s points in %s series are sent\n", table.Printable(line.Run), table.Count(line.Points), table.Count(uint64(line.Series)))
 	}
 	id, err := w.write(project, found, run, digest, there)
 	if err != nil {

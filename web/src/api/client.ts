@@ -147,16 +147,29 @@ export interface RunsQuery {
   column?: readonly string[];
 }
 
+/** Runs, and what the reader may have meant where no run has what the query names; else "". */
+export interface RunsPage extends Page<Run> {
+  hint: string;
+}
+
 export async function runs(
   workspace: string,
   project: string,
   query: RunsQuery,
   abort?: AbortSignal,
-): Promise<Page<Run>> {
+): Promise<RunsPage> {
   const path = withQuery(`${projectPath(workspace, project)}/runs`, { ...query });
-  const page = await request<{ runs: Run[] | null; next?: string }>(path, { signal: abort });
-  return { items: (page.runs ?? []).map(normalRun), next: page.next ?? "" };
+  const res = await respond(path, { signal: abort });
+  const page = (await res.json()) as { runs: Run[] | null; next?: string };
+  const hint = unescaped(res.headers.get("Kymogram-Hint") ?? "");
+  return { items: (page.runs ?? []).map(normalRun), next: page.next ?? "", hint };
 }
+
+/** A header's text: characters beyond ASCII come as \u and their number. */
+const unescaped = (text: string): string =>
+  text.replace(/\\(?:u([\da-f]{4})|U([\da-f]{8})|\\)/g, (_, short?: string, long?: string) =>
+    short || long ? String.fromCodePoint(Number.parseInt((short ?? long)!, 16)) : "\\",
+  );
 
 function normalRun(run: Run): Run {
   return { ...run, tags: run.tags ?? [], config: asMap(run.config), summary: run.summary ?? {} };

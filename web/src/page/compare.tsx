@@ -17,7 +17,7 @@ import { FilterInput } from "../part/filterinput.tsx";
 import { FullScreen } from "../part/fullscreen.tsx";
 import { GroupStrip, KeyPick } from "../part/grouplegend.tsx";
 import { DirectionPick, ImportanceView } from "../part/importance.tsx";
-import { Command, Failure, Message } from "../part/message.tsx";
+import { Command, ended, Failure, Message } from "../part/message.tsx";
 import { formatBrush, kept, Parallel, parseBrush } from "../part/parallel.tsx";
 import { ProjectTabs } from "../part/projecttabs.tsx";
 import { bestFirst, hiddenRuns, RunPicker } from "../part/runpicker.tsx";
@@ -87,7 +87,7 @@ export function ComparePage({ workspace, project }: Props) {
       {all.error.value && !all.error.value.column && runs.length === 0 ? (
         <Failure error={all.error.value} retry={() => location.reload()} />
       ) : all.complete.value && all.runs.value.length === 0 ? (
-        <Empty project={`${workspace}/${project}`} why={reasons(all.missing.value)} />
+        <Empty project={`${workspace}/${project}`} why={reasons(all.missing.value) || all.hint.value} />
       ) : (
         <Compared
           {...{ workspace, project, runs, metric, metrics }}
@@ -124,7 +124,7 @@ function useRuns(workspace: string, project: string): Comparison {
 function Empty({ project, why }: { project: string; why: string }) {
   return param("filter") || param("runs") ? (
     <Message>
-      No run matches{why && `: ${why}`}.{" "}
+      No run matches{ended(why && `: ${why}`)}{" "}
       <button type="button" class="link" onClick={() => setParams({ filter: "", status: "", runs: "" })}>
         compare all runs
       </button>

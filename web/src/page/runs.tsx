@@ -10,7 +10,7 @@ import { CsvButton } from "../part/csvbutton.tsx";
 import { FilterInput } from "../part/filterinput.tsx";
 import { FirstLines } from "../part/firstlines.tsx";
 import { GroupBy } from "../part/groupby.tsx";
-import { Failure, Message } from "../part/message.tsx";
+import { ended, Failure, Message } from "../part/message.tsx";
 import { ProjectTabs } from "../part/projecttabs.tsx";
 import { RunTable } from "../part/runtable.tsx";
 import { Shell } from "../part/shell.tsx";
@@ -142,7 +142,13 @@ export function RunsPage({ workspace, project }: { workspace: string; project: s
       ) : by.length > 0 && table.groups.error.value ? (
         <Failure error={table.groups.error.value} retry={table.anew} />
       ) : runs.length === 0 && list.next.value === "" ? (
-        <Empty filtered={filtered} q={query.q} workspace={workspace} project={project} />
+        <Empty
+          filtered={filtered}
+          q={query.q}
+          hint={list.hint.value}
+          workspace={workspace}
+          project={project}
+        />
       ) : (
         <RunTable
           rows={table.rows}
@@ -226,11 +232,13 @@ function Which({ deleted, archived }: { deleted: boolean; archived: boolean }) {
 function Empty({
   filtered,
   q,
+  hint,
   workspace,
   project,
 }: {
   filtered: boolean;
   q: string;
+  hint: string;
   workspace: string;
   project: string;
 }) {
@@ -241,7 +249,8 @@ function Empty({
         <code>
           {q} {param("status")}
         </code>
-        . Comparisons read attributes, the last values of metrics, and name, status, tag, created, last.{" "}
+        {ended(hint && `: ${hint}`)} Comparisons read attributes, the last values of metrics, and name,
+        status, tag, created, last.{" "}
         <button type="button" class="link" onClick={() => setParams({ q: "", status: "" })}>
           clear
         </button>

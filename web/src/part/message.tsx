@@ -39,3 +39,6 @@ export function Command({ text }: { text: string }) {
     </span>
   );
 }
+
+/** A text with the end of a sentence, which a question has. */
+export const ended = (text: string): string => (text.endsWith("?") ? text : `${text}.`);

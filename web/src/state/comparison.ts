@@ -29,6 +29,8 @@ export class Comparison {
   /** The project has more runs than are compared. */
   readonly more = signal(false);
   readonly error = signal<ApiError | null>(null);
+  /** What the filter of an empty list may have meant, "" where there is nothing to say. */
+  readonly hint = signal("");
   /** The chosen runs that are not among them. */
   readonly missing = signal<Missing>(noneMissing);
   readonly #workspace: string;
@@ -102,18 +104,21 @@ export class Comparison {
 
   async #read(ids: ReadonlySet<string>, asked: api.RunsQuery, abort: AbortSignal): Promise<void> {
     const found: Run[] = [];
+    let hint = "";
     const most = ids.size || mostRuns;
     let cursor = "";
     do {
       const query = { ...asked, limit: pageSize, cursor };
       const page = await api.runs(this.#workspace, this.#project, query, abort);
       if (abort.aborted) return;
+      hint ||= page.hint;
       found.push(...(ids.size ? page.items.filter((r) => ids.has(r.id)) : page.items));
       cursor = page.next;
       // The first page is enough to begin with; the others come at once, since all is computed anew with each.
       if (cursor && this.runs.peek().length === 0 && !ids.size) this.runs.value = [...found];
     } while (cursor && found.length < most);
     this.more.value = !ids.size && cursor !== "";
+    this.hint.value = hint;
     this.runs.value = found;
   }
 }

@@ -54,6 +54,8 @@ export class RunList {
   /** Some run has more than a list says of it. */
   readonly cut = signal<Cut>({ config: false, summary: false });
   readonly error = signal<ApiError | null>(null);
+  /** What the filter of an empty list may have meant, "" where there is nothing to say. */
+  readonly hint = signal("");
   readonly #workspace: string;
   readonly #project: string;
   #query: ListQuery = { q: "", status: "", sort: "" };
@@ -107,6 +109,7 @@ export class RunList {
       this.#noteCut(page.items);
       this.runs.value = cursor ? [...this.runs.value, ...page.items] : page.items;
       this.next.value = page.next;
+      if (!cursor) this.hint.value = page.hint;
       this.error.value = null;
     } catch (cause) {
       if (abort.signal.aborted) return;

@@ -1,4 +1,4 @@
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
 import type { RunGroup } from "../../src/api/table.ts";
 import type { Run } from "../../src/api/types.ts";
 import {
@@ -250,4 +250,39 @@ test("rows of groups: each run once, below its group, and only those in view are
   rows.reach(60, 90);
   expect(asked.slice(1)).toEqual(["m2 84"]);
   expect(groupedRows([], lists, read).total).toBe(0);
+});
+
+describe("a filter that finds nothing", () => {
+  afterEach(() => vi.unstubAllGlobals());
+
+  const answer = (runs: object[], hint?: string) =>
+    vi
+      .stubGlobal("sessionStorage", { getItem: () => null })
+      .stubGlobal("fetch", async () =>
+        Response.json({ runs, next: "" }, { headers: hint ? { "Kymogram-Hint": hint } : {} }),
+      );
+
+  test("says what it may have meant", async () => {
+    const { RunList } = await import("../../src/state/runlist.ts");
+    const list = new RunList("w", "p");
+    const asked = async (q: string) => {
+      list.ask({ q, status: "", sort: "" });
+      await vi.waitFor(() => expect(list.next.value).toBe(""));
+      return list.hint.value;
+    };
+    answer([], String.raw`no run of w/p has "gr\u00f6\u00dfe\U0001f600\\"; did you mean "lr"?`);
+    expect(await asked("größe😀=1")).toBe(String.raw`no run of w/p has "größe😀\"; did you mean "lr"?`);
+    answer([]);
+    expect(await asked("lr=2")).toBe("");
+  });
+
+  test("says it where runs are compared, too", async () => {
+    vi.stubGlobal("location", { pathname: "/", search: "", hash: "" });
+    const { Comparison } = await import("../../src/state/comparison.ts");
+    const all = new Comparison("w", "p");
+    answer([], 'no run of w/p has "foo"');
+    await all.ask(new Set(), { q: "foo=1", status: "", sort: "" });
+    expect([all.complete.value, all.hint.value]).toEqual([true, 'no run of w/p has "foo"']);
+    all.close();
+  });
 });

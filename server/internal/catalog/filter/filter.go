@@ -52,14 +52,20 @@ type Term struct {
 // operators by length, so that <= is seen before <.
 var operators = []string{"!=", "<=", ">=", "=", "<", ">"}
 
-// Parse reads a filter. Its errors name the column where the line is wrong.
+// Parse reads a filter. Its errors name the column where the line is wrong. What the grammar
+// takes for words or texts, though its writer meant a condition, is an error. A day and a time
+// with a space between are one time.
 func Parse(line string) (Expr, error) {
 	p := parser{line: line}
 	e, err := p.any()
 	if err == nil && p.peek() == ')' {
 		err = p.errorf(p.at, `")" closes no bracket`)
 	}
-	return e, err
+	if err != nil {
+		return e, operatorError(line, err)
+	}
+	joinTimes(&e)
+	return e, check(line, &e)
 }
 
 // Errorf is an error at a byte of the line.

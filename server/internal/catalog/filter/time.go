@@ -9,6 +9,7 @@ var layouts = []struct {
 }{
 	{time.DateOnly, 24 * time.Hour},
 	{"2006-01-02T15:04", time.Minute},
+	{"2006-01-02T15:04Z07:00", time.Minute},
 	{"2006-01-02T15:04:05", time.Second},
 	{time.RFC3339, time.Second},
 }

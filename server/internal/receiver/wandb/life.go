@@ -3,8 +3,8 @@ package wandb
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +13,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/ingest"
+	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/wandb/row"
 )
 
@@ -30,6 +31,16 @@ const (
 // ran or none of those that did had sent a new row: a restart of the server must know it. The
 // writer that such a process has after the first row lacks the mark.
 const againMark = " again"
+
+// treeRewind is the newest [rewind] of a run. It is stored in one step, before its attempt: a
+// rewind is done as a whole or not at all, and what an error left to do is done by the next load.
+const treeRewind = "wandb/rewind"
+
+// rewind is the attempt that somebody asked for who went back to a step.
+type rewind struct {
+	Count int64 `json:"count"` // of the attempt, at least 1
+	From  int64 `json:"from"`  // the first step that it hides of those before
+}
 
 // maxLanes bounds the rows of one step. Those beyond it are refused, and counted.
 const maxLanes = 1024
@@ -71,8 +82,10 @@ type life struct {
 	id     model.RunID
 	at     place
 	loaded bool
-	// count is the restart count of the attempt that rows go to.
+	// count is the restart count of the attempt that rows go to, and attempt its number among
+	// all of the run, which other clients have too; 0 until it has a row or was turned to.
 	count     int64
+	attempt   uint32
 	lanes     map[int]*ingest.Session
 	laneIDs   []model.WriterID // of the first lanes of the attempt
 	processes []*process       // that have not ended, oldest first
@@ -80,8 +93,9 @@ type life struct {
 	greatest int64
 	// alone: a process began while no other ran, and no new row came since. It may have ended.
 	alone bool
-	// rewound: the process that asked for the newest attempt is still to begin, and goes on in it.
-	rewound bool
+	// rewound is the rewind that made the attempt, nil once the attempt has rows: a process that
+	// resumes the run goes on in it.
+	rewound *rewind
 	// spoiled: a process of the attempt failed or went silent, so that the attempt's status is
 	// none of a process that finished.
 	spoiled bool
@@ -215,7 +229,7 @@ func (v *life) close() {
 		p.session.Close()
 	}
 	v.lanes, v.laneIDs, v.processes, v.loaded = nil, nil, nil, false
-	v.rewound, v.alone, v.resumeFrom, v.plain = false, false, nil, nil
+	v.rewound, v.alone, v.resumeFrom, v.plain = nil, false, nil, nil
 }
 
 // load reads what is known of a run that was written to before.
@@ -227,41 +241,57 @@ func (r *Receiver) load(ctx context.Context, v *life) error {
 	if err != nil {
 		return err
 	}
-	v.count = 0
-	if n := len(run.Order); n > 0 {
-		v.count = int64(run.Order[n-1]) - 1
-	}
 	if v.greatest, err = row.Greatest(ctx, r.query, v.id); err != nil {
 		return err
 	}
-	if err := r.loadProcesses(ctx, v, run.Writers); err != nil {
-		v.close()
-		return err
+	if err = r.loadProcesses(ctx, v, run); err == nil {
+		err = r.finish(ctx, v)
 	}
-	v.loaded = true
-	return nil
+	if err != nil {
+		v.close()
+	}
+	v.loaded = err == nil
+	return err
 }
 
-// loadProcesses reads who logs into the run.
-func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2[catalog.WriterInfo, error]) error {
-	v.spoiled, v.alone = false, false
+// loadProcesses reads which attempt rows go to, and who logs into the run.
+func (r *Receiver) loadProcesses(ctx context.Context, v *life, run *query.RunDetail) error {
+	v.count, v.attempt, v.alone = 0, 0, false
+	first := make(map[model.WriterID]int64, len(run.Order)) // lanes, to the counts of their attempts
+	for count := range int64(len(run.Order)) {
+		first[writerOf(job, v.id, count, 0)] = count
+	}
+	var open []catalog.WriterInfo
 	var newest catalog.WriterInfo
-	turned := false // into the attempt that rows go to
-	for w, err := range writers {
+	failed := map[uint32]bool{}
+	for w, err := range run.Writers {
 		if err != nil {
 			return err
 		}
-		turned = turned || w.ID == v.laneID(0)
+		if count, is := first[w.ID]; is && count >= v.count {
+			v.count, v.attempt = count, w.Attempt
+		}
 		if !strings.HasPrefix(w.SDK, processSDK) {
 			continue
 		}
 		if w.OpenedNs >= newest.OpenedNs {
 			newest = w
 		}
-		if w.State != model.WriterOpen {
-			v.spoiled = v.spoiled || int64(w.Attempt) == v.count+1 && w.State != model.WriterFinished
-			continue
+		if w.State == model.WriterOpen {
+			open = append(open, w)
+		} else if w.State != model.WriterFinished {
+			failed[w.Attempt] = true
 		}
+	}
+	v.alone = strings.HasSuffix(newest.SDK, againMark) && (v.attempt == 0 || v.attempt == newest.Attempt)
+	v.spoiled = failed[v.attempt] || v.attempt == 0 && len(failed) > 0
+	return r.rejoin(ctx, v, open)
+}
+
+// rejoin takes the writers of processes over that log into the run.
+func (r *Receiver) rejoin(ctx context.Context, v *life, open []catalog.WriterInfo) error {
+	for i := range open {
+		w := &open[i]
 		sdk, again := strings.CutSuffix(w.SDK, againMark)
 		number := len(v.processes)
 		if w.Rank != nil {
@@ -274,22 +304,32 @@ func (r *Receiver) loadProcesses(ctx context.Context, v *life, writers iter.Seq2
 		p.seen, p.quiet = time.Unix(0, w.SeenNs), w.SeenNs <= w.OpenedNs
 		v.processes = append(v.processes, p)
 	}
-	v.alone = strings.HasSuffix(newest.SDK, againMark)
-	if !turned { // the attempt is another client's, or has no rows
-		return nil
-	}
-	return r.finish(ctx, v)
+	return nil
 }
 
-// finish does the rest of a turn that an error cut off: it left processes in the attempt
-// before, and gave some of them a writer of the newest one already. No other process is in
-// an attempt before the newest.
+// finish does the rest of a rewind and of a turn that an error cut off.
 func (r *Receiver) finish(ctx context.Context, v *life) error {
+	trees, err := r.query.Trees(ctx, v.id, treeRewind)
+	if err != nil {
+		return err
+	}
+	var newest rewind
+	_ = json.Unmarshal([]byte(trees[treeRewind]), &newest) // we wrote it; without one its count is 0
+	if newest.Count > 0 && newest.Count >= v.count {
+		if err := r.goBack(ctx, v, newest); err != nil {
+			return err
+		}
+	}
+	return r.finishTurn(ctx, v)
+}
+
+// finishTurn moves the processes that a turn left in the attempt before. It gave some of them
+// a writer of the newest one already. No other process is in an attempt before the newest.
+func (r *Receiver) finishTurn(ctx context.Context, v *life) error {
 	for _, p := range slices.Clone(v.processes) {
 		if v.moved(p) {
 			continue
 		}
-		v.alone = false
 		i := slices.IndexFunc(v.processes, func(one *process) bool { return v.moved(one) && one.number == p.number })
 		if i < 0 {
 			if err := r.move(ctx, v, p); err != nil {
@@ -307,7 +347,7 @@ func (r *Receiver) finish(ctx context.Context, v *life) error {
 }
 
 // moved tells a process whose writer is of the attempt that rows go to.
-func (v *life) moved(p *process) bool { return int64(p.session.Opened.Attempt) == v.count+1 }
+func (v *life) moved(p *process) bool { return v.attempt == 0 || p.session.Opened.Attempt == v.attempt }
 
 // request opens a writer of the attempt that rows go to.
 func (v *life) request(w model.WriterID, sdk, host string) model.OpenRequest {
@@ -342,6 +382,9 @@ func (r *Receiver) lane(ctx context.Context, v *life, i int) (*ingest.Session, e
 		v.lanes = map[int]*ingest.Session{}
 	}
 	v.lanes[i] = s
+	if i == 0 {
+		v.attempt = s.Opened.Attempt
+	}
 	return s, nil
 }
 
@@ -380,10 +423,9 @@ func (r *Receiver) begin(ctx context.Context, v *life, b beginner) (first bool, 
 	if len(v.processes) == 0 {
 		number = 0
 	}
-	attached := b.client != "" || v.shared || b.resumes && v.rewound
+	attached := b.client != "" || v.shared || b.resumes && v.rewound != nil
 	first = first && !attached
 	v.alone = (first || v.alone) && !attached
-	v.rewound = false
 	p, err := r.join(ctx, v, newWriter(), processSDK+b.sdk, b.host, number, v.alone && v.greatest >= 0)
 	if err != nil {
 		return false, err
@@ -439,23 +481,26 @@ func (p *process) close(ctx context.Context, status model.RunStatus, now int64) 
 // turn begins a new attempt: rows go there from now on. After an error the life is to be
 // closed: the next load finishes it.
 func (r *Receiver) turn(ctx context.Context, v *life) error {
-	for _, s := range v.lanes {
-		s.Close()
-	}
-	v.lanes, v.laneIDs = nil, nil
-	v.count++
+	v.turnTo(v.count + 1)
 	if _, err := r.lane(ctx, v, 0); err != nil {
 		return err
 	}
-	v.resumeFrom = nil
 	// The processes that run belong to it: its status is theirs.
 	for _, p := range v.processes {
 		if err := r.move(ctx, v, p); err != nil {
 			return err
 		}
 	}
-	v.alone, v.rewound, v.spoiled = false, false, false
 	return nil
+}
+
+// turnTo makes rows go to another attempt.
+func (v *life) turnTo(count int64) {
+	for _, s := range v.lanes {
+		s.Close()
+	}
+	v.lanes, v.laneIDs, v.count = nil, nil, count
+	v.alone, v.rewound, v.spoiled = false, nil, false
 }
 
 // move gives a process a writer of the attempt that rows go to.
@@ -474,19 +519,50 @@ func (p *process) replace(ctx context.Context, next *ingest.Session, now int64) 
 	return before.close(ctx, model.StatusFinished, now)
 }
 
-// rewind begins an attempt that goes on after a step.
+// rewind begins an attempt that goes on after a step. Asked for once more before it has rows,
+// it is the same. Once it is noted it is done: what fails after that is for the next load.
 func (r *Receiver) rewind(ctx context.Context, v *life, last int64) error {
 	if err := r.load(ctx, v); err != nil {
 		return err
 	}
-	from := last + 1
-	v.resumeFrom = &from
-	if err := r.turn(ctx, v); err != nil {
+	to := rewind{v.count + 1, last + 1}
+	if v.rewound != nil && v.rewound.From == to.From {
+		return nil
+	}
+	text, err := json.Marshal(to)
+	if err != nil {
+		return err
+	}
+	if err := r.ingest.UpdateRun(ctx, v.id, []model.Update{{Op: model.OpSetTree, Path: treeRewind, Text: string(text)}}); err != nil {
 		v.close()
 		return err
 	}
-	v.rewound = true
+	if err = r.goBack(ctx, v, to); err == nil {
+		err = r.finishTurn(ctx, v)
+	}
+	if err != nil {
+		r.options.Log.WarnContext(ctx, "a rewind of a W&B run is noted, and done with the next request", "run", v.id, "error", err)
+		v.close()
+	}
 	return nil
+}
+
+// goBack opens the attempt of a rewind, unless it is open.
+func (r *Receiver) goBack(ctx context.Context, v *life, to rewind) error {
+	if v.count < to.Count {
+		v.turnTo(to.Count)
+	}
+	v.resumeFrom = &to.From
+	_, err := r.lane(ctx, v, 0)
+	v.resumeFrom = nil
+	if err != nil {
+		return err
+	}
+	has, err := row.Any(ctx, r.query, v.id, v.attempt)
+	if !has {
+		v.rewound = &to
+	}
+	return err
 }
 
 // end notes how a process ended. When none runs any more, the lanes end too. Processes that

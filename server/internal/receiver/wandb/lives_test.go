@@ -3,6 +3,8 @@ package wandb
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -11,7 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/ingest"
 	"github.com/kymogram/kymogram/server/internal/loose"
+	"github.com/kymogram/kymogram/server/internal/query"
 )
 
 // naive is what a run is by the rules alone: it has every row, in the order of arrival.
@@ -20,6 +25,8 @@ type naive struct {
 	// epochs hide rows of those before: from a step on, or where they have a row themselves.
 	epochs []*int64
 	alone  bool
+	// bare: a process went back to a step, and no row came since.
+	bare bool
 }
 
 type naiveRow struct {
@@ -39,13 +46,16 @@ func (n *naive) take(value int, step int64) {
 	if n.alone && len(n.rows) > 0 {
 		n.epochs = append(n.epochs, nil)
 	}
-	n.alone = false
+	n.alone, n.bare = false, false
 	n.rows = append(n.rows, naiveRow{value, len(n.epochs), step})
 }
 
 func (n *naive) rewind(step int64) {
 	from := step + 1
-	n.epochs, n.alone = append(n.epochs, &from), false
+	if n.bare && *n.epochs[len(n.epochs)-1] == from { // it is asked for once more
+		return
+	}
+	n.epochs, n.alone, n.bare = append(n.epochs, &from), false, true
 }
 
 // curve are the values that show, by step.
@@ -89,6 +99,13 @@ type drill struct {
 	running []*client
 	values  int
 	trace   []string
+	native  *native
+	others  map[int64]float64 // what native clients logged
+	natives int               // how many there were
+	killed  bool              // all processes were, at least once
+	// spare counts the processes that began alone after that and ended well without a new row:
+	// where the attempt has a process that did not, such a process has one of its own.
+	spare int
 }
 
 func (d *drill) note(format string, args ...any) {
@@ -114,7 +131,7 @@ func (d *drill) begin(resume bool) {
 	}
 	d.note("begin resume=%v next=%d", resume, c.next)
 	alone := !d.anyAlive()
-	d.oracle.alone = d.oracle.alone || alone
+	d.oracle.alone = (d.oracle.alone || alone) && !(resume && d.oracle.bare)
 	id := map[string]any{"host": "box", "program": "x", "config": `{"_wandb":{"value":{"cli_version":"0.31.0","t":{"3":[1]}}}}`}
 	if resume {
 		id["id"] = node("Run", d.id(d.name).String())
@@ -204,6 +221,9 @@ func (d *drill) send(c *client, end bool) {
 		c.acked = max(c.acked, to)
 	}
 	if end {
+		if d.oracle.alone && d.killed {
+			d.spare++
+		}
 		d.running = slices.DeleteFunc(d.running, func(o *client) bool { return o == c })
 	}
 }
@@ -219,12 +239,101 @@ func (d *drill) maybeRestart() {
 		d.renew()
 	case 1:
 		d.note("restart")
+		if d.native != nil && d.native.session != nil {
+			d.native.session.Close()
+			d.native.session = nil
+		}
 		d.restart()
+	}
+}
+
+// native is a native client of the same run.
+type native struct {
+	model.OpenRequest
+	session *ingest.Session // nil after the server ended
+}
+
+// joins lets the native client open its writer, the first one or once more.
+func (d *drill) joins() {
+	if d.native == nil {
+		d.natives++
+		d.native = &native{OpenRequest: model.OpenRequest{
+			Writer: newWriter(), Workspace: "w", Project: "p", RunName: d.name, OrchestrationID: fmt.Sprintf("job-%d", d.natives), ResumeStrategy: model.ResumeAllow,
+		}}
+	}
+	if d.native.session == nil {
+		var err error
+		if d.native.session, err = d.ingest.Join(d.t.Context(), d.native.OpenRequest); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+}
+
+// logs is a point of the native client.
+func (d *drill) logs() {
+	d.joins()
+	step, value := int64(len(d.others)), d.r.Float64()
+	d.others[step] = value
+	d.note("native client %d: %v at %d", d.natives, value, step)
+	d.native.append(d.t, &model.Batch{Groups: []model.RowGroup{{
+		Axes: []model.AxisColumn{{Axis: model.AxisStep, Values: []int64{step}}}, TimeNs: []int64{d.now().UnixNano()},
+		Columns: []model.Column{{Series: model.SeriesKey{Metric: "native", Scale: model.ScaleStep}, Kind: model.KindFloat, Floats: []float64{value}}},
+	}}})
+}
+
+// leaves is the end of the native client.
+func (d *drill) leaves() {
+	if d.native == nil {
+		return
+	}
+	d.joins()
+	d.note("native client %d ends", d.natives)
+	d.native.append(d.t, &model.Batch{Updates: []model.Update{{Op: model.OpClose, Text: string(model.StatusFinished), TimeNs: d.now().UnixNano()}}})
+	d.native.session.Close()
+	d.native = nil
+}
+
+func (n *native) append(t testing.TB, b *model.Batch) {
+	t.Helper()
+	if ack, err := n.session.Append(t.Context(), b); err != nil || len(ack.Refused) > 0 {
+		t.Fatalf("%v %v", ack, err)
 	}
 }
 
 // check compares the run with the oracle.
 func (d *drill) check() {
+	d.t.Helper()
+	run, err := d.query.Run(d.t.Context(), d.id(d.name), nil)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if want := 1 + len(d.oracle.epochs) + d.natives; len(run.Order) < want || len(run.Order) > want+d.spare {
+		d.t.Errorf("%s\nthe run has %d attempts, want %d and at most %d more", strings.Join(d.trace, "\n"), len(run.Order), want, d.spare)
+	}
+	d.checkRows()
+	d.checkOthers()
+}
+
+// checkOthers compares the points of native clients with what they logged.
+func (d *drill) checkOthers() {
+	d.t.Helper()
+	got := map[int64]float64{}
+	all := query.AcrossRequest{Run: d.id(d.name), Metrics: []string{"native"}, Axis: model.AxisStep, From: 0, To: math.MaxInt64, Attempts: query.Attempts{All: true}}
+	for rows, err := range d.query.Across(d.t.Context(), all) {
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		for i, step := range rows.Axes[0].Values {
+			got[step] = rows.Values.Floats[i]
+		}
+	}
+	if !maps.Equal(got, d.others) {
+		d.t.Errorf("%s\nthe native points are %v, want %v", strings.Join(d.trace, "\n"), got, d.others)
+	}
+}
+
+// checkRows compares the rows with the oracle's.
+func (d *drill) checkRows() {
 	d.t.Helper()
 	var steps []int64
 	want := map[string]int{}
@@ -290,7 +399,7 @@ func TestLives(t *testing.T) {
 
 func drillOnce(t *testing.T, seed uint64) {
 	t.Helper()
-	d := &drill{lab: newLab(t), r: rand.New(rand.NewPCG(seed, 1)), name: "run"}
+	d := &drill{lab: newLab(t), r: rand.New(rand.NewPCG(seed, 1)), name: "run", others: map[int64]float64{}}
 	d.begin(false)
 	var ended []*client
 	for range 60 {
@@ -323,6 +432,8 @@ func drillOnce(t *testing.T, seed uint64) {
 			d.send(d.running[d.r.IntN(len(d.running))], true)
 		case n < 13: // killed
 			d.note("killed all")
+			d.leaves()
+			d.killed = true
 			d.settle()
 			d.pass(11 * time.Minute)
 			if err := expire(d.lab); err != nil {
@@ -332,6 +443,10 @@ func drillOnce(t *testing.T, seed uint64) {
 			d.begin(d.r.IntN(2) == 0)
 		case n < 14 && len(d.oracle.rows) > 0:
 			d.rewinds()
+		case n < 15:
+			d.logs()
+		case n < 16 && d.r.IntN(3) == 0:
+			d.leaves()
 		default:
 			d.pass(time.Second)
 		}
@@ -339,6 +454,7 @@ func drillOnce(t *testing.T, seed uint64) {
 	for len(d.running) > 0 {
 		d.send(d.running[0], true)
 	}
+	d.leaves()
 	d.check()
 	if state := d.run(d.name)["state"]; state != "finished" {
 		t.Errorf("%s\nthe run is %v", strings.Join(d.trace, "\n"), state)

@@ -215,7 +215,7 @@ func (p *placing) place(ctx context.Context, line *row.Line) error {
 	if p.careful {
 		p.there[line.Step] = append(there, row.Row{Writer: v.laneID(lane), TimeNs: line.TimeNs, Line: line.Text()})
 	}
-	v.greatest = max(v.greatest, line.Step)
+	v.greatest, v.rewound = max(v.greatest, line.Step), nil
 	for len(p.lanes) <= lane {
 		p.lanes = append(p.lanes, row.Encoder{})
 	}

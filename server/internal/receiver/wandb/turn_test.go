@@ -1,6 +1,7 @@
 package wandb
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -143,5 +144,55 @@ func TestImportOnAFullDisk(t *testing.T) {
 	}
 	if len(cut) < 2 { // an attempt without a process, one with it
 		t.Errorf("writers that were left: %v", cut)
+	}
+}
+
+// An error anywhere in a rewind leaves the run as it was, or the rewind is done: there is no
+// attempt that nobody asked for with success, and no row is hidden by one.
+func TestRewindWithAnError(t *testing.T) {
+	t.Parallel()
+	document, err := json.Marshal(map[string]any{"query": `mutation { rewindRun(input: {runName: "run", entityName: "w", projectName: "p", metricName: "_step", metricValue: 1}) { rewoundRun { id } } }`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]int{}
+	for n := int64(0); n < 40; n++ {
+		l := newLab(t)
+		l.begins("run")
+		l.begins("run")
+		l.sends("run", historyAt(0, plainRow(1, 1), plainRow(2, 2), plainRow(3, 3)))
+		ctx := t.Context()
+		if n%2 == 0 { // the disk is full
+			l.fs.Limit(l.fs.Used() + 16*n + 1)
+		} else { // the client goes
+			short := &cut{Context: ctx, done: make(chan struct{})}
+			short.left.Store(n)
+			ctx = short
+		}
+		w := l.do(ctx, http.MethodPost, "/graphql", document)
+		l.fs.Limit(0)
+		failed := strings.Contains(w.Body.String(), `"errors"`)
+		if n%4 < 2 {
+			l.restart()
+		}
+		l.sends("run", historyAt(0, plainRow(4, 4)))
+		run, err := l.query.Run(t.Context(), l.id("run"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		outcome := fmt.Sprintf("failed %v, attempts %d, rows %v", failed, len(run.Order), l.run("run")["historyLineCount"])
+		seen[outcome]++
+		switch outcome {
+		case "failed true, attempts 1, rows 4", "failed false, attempts 2, rows 2":
+		case "failed true, attempts 2, rows 2": // whose client went before the answer
+			if n%2 == 0 {
+				t.Errorf("a disk with %d bytes: %s", 16*n+1, outcome)
+			}
+		default:
+			t.Errorf("error %d: %s", n, outcome)
+		}
+	}
+	if len(seen) != 3 {
+		t.Errorf("the outcomes are %v, want three", seen)
 	}
 }

@@ -147,6 +147,19 @@ func StepsAt(ctx context.Context, src Source, run model.RunID, from, to int64) (
 	return slices.Compact(steps), nil
 }
 
+// Any says whether an attempt of the run has a row.
+func Any(ctx context.Context, src Source, run model.RunID, attempt uint32) (bool, error) {
+	one := query.AcrossRequest{
+		Run: run, Metrics: []string{IndexMetric}, Axis: model.AxisStep, From: math.MinInt64, To: math.MaxInt64, Attempts: query.Attempts{Number: attempt}, Limit: 1,
+	}
+	for rows, err := range src.Across(ctx, one) {
+		if err != nil || len(stepsOf(rows)) > 0 {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
 func indexKey() model.SeriesKey { return model.SeriesKey{Metric: IndexMetric, Scale: model.ScaleStep} }
 
 // selection is which rows a read is about.

@@ -1,0 +1,1 @@
+import{ht as e,lt as t}from"./route-DHqi6jsB.js";function n(n){let r=t(0);return e(()=>{let e=n.current;if(!e)return;let t=new ResizeObserver(()=>{r.value=e.clientWidth});return t.observe(e),()=>t.disconnect()},[]),r.value}export{n as t};

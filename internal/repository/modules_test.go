@@ -106,12 +106,12 @@ func TestAuditLooksAtEveryModule(t *testing.T) {
 	for _, use := range regexp.MustCompile(`(?m)^\t\.(\S*)$`).FindAllStringSubmatch(string(work), -1) {
 		want = append(want, root+filepath.FromSlash(use[1]))
 	}
-	real, err := exec.LookPath("go")
+	program, err := exec.LookPath("go")
 	if err != nil {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	stub := "#!/bin/sh\nif [ \"$1\" = run ]; then pwd >>" + bin + "/seen; else exec " + real + " \"$@\"; fi\n"
+	stub := "#!/bin/sh\nif [ \"$1\" = run ]; then pwd >>" + bin + "/seen; else exec " + program + " \"$@\"; fi\n"
 	if err := os.WriteFile(filepath.Join(bin, "go"), []byte(stub), 0o700); err != nil { //nolint:gosec // it is a program
 		t.Fatal(err)
 	}

@@ -50,7 +50,7 @@ func (t *mlflowTable) open(ctx context.Context, holds string, args ...any) (err 
 		return err
 	}
 	query := "SELECT CAST(run_uuid AS TEXT), " + t.columns + " FROM " + t.name + " WHERE " + holds + " ORDER BY 1 COLLATE BINARY, " + t.order
-	if t.rows, err = t.db.QueryContext(ctx, query, args...); err != nil { //nolint:sqlclosecheck // close does
+	if t.rows, err = t.db.QueryContext(ctx, query, args...); err != nil { //nolint:rowserrcheck // next does
 		return err
 	}
 	return t.next()

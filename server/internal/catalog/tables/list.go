@@ -95,7 +95,9 @@ func (o *order) beyond() string {
 // after adds the condition for what follows a cursor.
 func (o *order) after(w *where, c *cursor) error {
 	key, err := c.key()
-	if err != nil || key == nil {
+	_, isText := key.(string)
+	_, isWhole := key.(int64)
+	if texts := o.index == "runs_name" || o.index == "runs_by_status"; err != nil || texts && !isText || !texts && !isWhole {
 		return errCursor()
 	}
 	w.add(`(`+o.key+`, r.pk)`+o.beyond()+`(?, ?)`, key, c.PK)

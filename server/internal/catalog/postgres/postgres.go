@@ -30,6 +30,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/queue"
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
@@ -37,8 +38,9 @@ import (
 var migrationFiles embed.FS
 
 const (
-	// writers is how many transactions a server has at once.
-	writers = 16
+	// writers is how many transactions a server writes at once: that of those who wait, and one of
+	// a move.
+	writers = 2
 	// connectTimeout is how long one address is tried.
 	connectTimeout = 5 * time.Second
 	// silence is how long a server may leave what was sent unanswered by its system.
@@ -53,6 +55,7 @@ type DB struct {
 
 	log    *slog.Logger
 	writer *sql.DB
+	writes *queue.Queue
 	reader *tables.Reads
 }
 
@@ -87,6 +90,7 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 	}
 	settle(config)
 	d := &DB{log: o.Logger}
+	d.writes = queue.New(d.commit, func(context.Context) {})
 	if err := migrate(ctx, config); err != nil {
 		return nil, d.Failure("open the catalog", err)
 	}

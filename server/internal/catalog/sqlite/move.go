@@ -14,8 +14,7 @@ import (
 // Hold gives the rows of a catalog to read. Nobody writes to it meanwhile, nor does another
 // process.
 func (d *DB) Hold(ctx context.Context, read func(tables.Source) error) error {
-	d.writes.turn <- struct{}{}
-	defer func() { <-d.writes.turn }()
+	defer d.writes.Turn()()
 	if err := d.begin(ctx); err != nil {
 		return d.failure("hold the catalog", err)
 	}

@@ -127,8 +127,17 @@ func Collect[T any](ctx context.Context, q Querier, scan func(*sql.Rows) (T, err
 	return out, rows.Err()
 }
 
+// Deferring is a transaction that may send a statement together with what follows: an error
+// may come then.
+type Deferring interface {
+	Defer(ctx context.Context, query string, args ...any) error
+}
+
 // Exec runs statements with the same arguments, for those without a result.
 func Exec(ctx context.Context, tx Tx, query string, args ...any) error {
+	if d, ok := tx.(Deferring); ok {
+		return d.Defer(ctx, query, args...)
+	}
 	_, err := tx.ExecContext(ctx, query, args...)
 	return err
 }

@@ -97,7 +97,7 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 	connect := connector{stdlib.GetConnector(*config, stdlib.OptionAfterConnect(prepare)), &queries{kept: map[string]query{}}}
 	d.writer = pool(connect, writers)
 	d.reader = tables.NewReads(pool(connect, tables.ReadConnections))
-	d.DB = tables.New(d, tables.Options{Reader: d.reader, Cache: o.Cache, Key: decodeKey, Number: decodeNumber, Sorts: true})
+	d.DB = tables.New(d, tables.Options{Reader: d.reader, Cache: o.Cache, Key: decodeKey, Number: decodeNumber, Sorts: true, Shown: `substr(r.display_name, 1, 256)`})
 	if o.Owner != "" {
 		if err := d.Claim(ctx, o, Named(place)); err != nil {
 			return nil, errors.Join(err, d.Close())

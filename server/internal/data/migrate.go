@@ -182,7 +182,7 @@ func (f Folder) moveIn(ctx context.Context, m *Migration, out *Migrated) (err er
 		return err
 	}
 	if out.Already = file; file && !noted {
-		return f.settle(ctx, m)
+		return f.settle(ctx)
 	}
 	db, err := postgres.Open(ctx, m.Catalog, postgres.Options{Logger: m.Log})
 	if err != nil {
@@ -204,7 +204,7 @@ func (f Folder) moveIn(ctx context.Context, m *Migration, out *Migrated) (err er
 	if err := os.Remove(f.elsewhere()); err != nil {
 		return err
 	}
-	return errors.Join(wal.OS{}.SyncDir(string(f)), f.settle(ctx, m))
+	return errors.Join(wal.OS{}.SyncDir(string(f)), f.settle(ctx))
 }
 
 // copyIn makes catalog.db.
@@ -238,7 +238,7 @@ func (f Folder) copyIn(ctx context.Context, m *Migration, db *postgres.DB, out *
 }
 
 // settle opens the file as a server does, which makes its mirror.
-func (f Folder) settle(ctx context.Context, m *Migration) error {
+func (f Folder) settle(ctx context.Context) error {
 	quiet := slog.New(slog.DiscardHandler) // that the mirror is missing is no news
 	file, err := sqlite.OpenWith(ctx, f.Catalog(), sqlite.Options{Mark: f.CatalogMark(), Logger: quiet})
 	if err != nil {

@@ -73,11 +73,12 @@ func (w whole) Count(ctx context.Context, t tables.Table) (n int64, err error) {
 
 // Put implements [tables.Target].
 func (w whole) Put(ctx context.Context, t tables.Table, rows iter.Seq2[[]any, error]) error {
-	put, err := w.conn.PrepareContext(ctx, `INSERT INTO `+t.Name+` (`+strings.Join(t.Columns, ", ")+`) VALUES (?`+strings.Repeat(", ?", len(t.Columns)-1)+`)`)
+	query := `INSERT INTO ` + t.Name + ` (` + strings.Join(t.Columns, ", ") + `) VALUES (?` + strings.Repeat(", ?", len(t.Columns)-1) + `)`
+	put, err := w.conn.PrepareContext(ctx, query)
 	if err != nil {
 		return err
 	}
-	defer put.Close()
+	defer func() { _ = put.Close() }() // only memory
 	for row, err := range rows {
 		if err == nil {
 			_, err = put.ExecContext(ctx, row...)

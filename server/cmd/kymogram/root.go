@@ -76,14 +76,15 @@ its package bash-completion:
 	root.SetErr(io.err)
 	root.AddCommand(
 		// The server's machine.
-		serveCommand(io),  // serve.go, and node.go for its parts
-		configCommand(io), // config.go
-		dataCommand(io),   // data.go, backup.go
-		keyCommand(io),    // key.go
-		loginCommand(io),  // login.go
-		logoutCommand(io), // login.go
-		whoamiCommand(io), // login.go
-		healthCommand(io), // health.go
+		serveCommand(io),   // serve.go, and node.go for its parts
+		configCommand(io),  // config.go
+		dataCommand(io),    // data.go, backup.go
+		migrateCommand(io), // migrate.go
+		keyCommand(io),     // key.go
+		loginCommand(io),   // login.go
+		logoutCommand(io),  // login.go
+		whoamiCommand(io),  // login.go
+		healthCommand(io),  // health.go
 		// Programs' machines.
 		agentCommand(io),    // agent.go, agentchain.go
 		syncCommand(io),     // sync.go

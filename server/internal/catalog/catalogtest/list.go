@@ -3,6 +3,7 @@ package catalogtest
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math"
@@ -132,6 +133,28 @@ func testLongTexts(t *testing.T, open Opener) {
 	}
 	if _, err := h.c.Config(h.ctx(), local(1), 2*size); !errors.Is(err, catalog.ErrLarge) {
 		t.Errorf("the config does not fit: %v", err)
+	}
+}
+
+// A cursor that somebody made up is refused, or ends a page somewhere: nothing fails.
+func testForgedCursors(t *testing.T, open Opener) {
+	h := newHarness(t, open)
+	for n := range 3 {
+		h.must(request(n+1, named(fmt.Sprint("run", n)), job(fmt.Sprint("job", n)), func(r *model.OpenRequest) {
+			r.Initial = []model.Update{set("x", model.IntValue(int64(n)))}
+		}))
+		value := *model.FloatValue(float64(n))
+		h.check("PutSummaries", h.c.PutSummaries(h.ctx(), local(n+1), []catalog.Summary{{Metric: "loss", Points: 1, Last: value, Min: value, Max: value}}, at(1)))
+	}
+	for _, sort := range []string{"", "created", "-last", "name", "-status", "x", "max(loss)", "-at(loss,1)"} {
+		for _, end := range []string{`"t":"i","k":"1"`, `"t":"f","k":"1.5"`, `"t":"f","k":"NaN"`, `"t":"f","k":"-Inf"`, `"t":"s","k":"a"`, `"t":"s","k":"\u0000"`, `"t":"s"`, `"t":"n"`, `"t":"i","k":"a"`, `"t":"x"`} {
+			f := catalog.RunFilter{Workspace: "team", Project: "project", Limit: 2, Sort: sort}
+			f.Steps = catalog.Steps{}
+			f.Cursor = base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, `{"s":%q,%s,"p":1}`, sort, end))
+			if _, _, err := h.c.ListRuns(h.ctx(), f); err != nil && model.CodeOf(err) != model.CodeInvalid {
+				t.Errorf("sorted by %q from %s: %v", sort, end, err)
+			}
+		}
 	}
 }
 

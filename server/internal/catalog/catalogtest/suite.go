@@ -56,6 +56,7 @@ func Test(t *testing.T, open Opener) {
 		{"Recovery", testRecovery},
 		{"Return", testReturn},
 		{"Lists", testLists},
+		{"ForgedCursors", testForgedCursors},
 		{"LongTags", testLongTags},
 		{"LongTexts", testLongTexts},
 		{"LongLists", testLongLists},

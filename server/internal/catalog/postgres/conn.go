@@ -1,12 +1,17 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
@@ -24,17 +29,23 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	pgx, ok := inner.(*stdlib.Conn)
+	plain, ok := inner.(*stdlib.Conn)
 	if !ok {
 		return nil, fmt.Errorf("the driver's connection is a %T", inner)
 	}
-	return &conn{pgx, c.queries}, nil
+	return &conn{Conn: plain, queries: c.queries}, nil
 }
 
 // conn translates queries and arguments, and reads texts back.
 type conn struct {
 	*stdlib.Conn
 	queries *queries
+	waiting []statementArgs // are sent with the next
+}
+
+type statementArgs struct {
+	text string
+	args []any
 }
 
 var (
@@ -86,17 +97,132 @@ func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, erro
 // ExecContext implements [driver.ExecerContext].
 func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
 	q := c.queries.of(text)
-	return c.Conn.ExecContext(ctx, q.text, q.pick(args))
+	if len(c.waiting) == 0 {
+		return c.Conn.ExecContext(ctx, q.text, q.pick(args))
+	}
+	r, err := c.send(ctx, &statementArgs{q.text, values(q.pick(args))})
+	if err != nil {
+		return nil, err
+	}
+	r.Close()
+	return driver.RowsAffected(r.CommandTag().RowsAffected()), errors.Join(r.Err(), r.batch.Close())
 }
 
 // QueryContext implements [driver.QueryerContext].
 func (c *conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
 	q := c.queries.of(text)
+	if len(c.waiting) > 0 {
+		r, err := c.send(ctx, &statementArgs{q.text, values(q.pick(args))})
+		if err != nil {
+			return nil, err
+		}
+		return rows{r}, nil
+	}
 	found, err := c.Conn.QueryContext(ctx, q.text, q.pick(args))
 	if err != nil {
 		return nil, err
 	}
 	return rows{found}, nil
+}
+
+func values(args []driver.NamedValue) []any {
+	out := make([]any, len(args))
+	for i := range args {
+		out[i] = args[i].Value
+	}
+	return out
+}
+
+// queue keeps a statement for the next one.
+func (c *conn) queue(text string, args []any) error {
+	q := c.queries.of(text)
+	given := make([]driver.NamedValue, len(args))
+	for i := range args {
+		given[i] = driver.NamedValue{Ordinal: i + 1, Value: args[i]}
+		if err := c.CheckNamedValue(&given[i]); err != nil {
+			return err
+		}
+		if b, ok := given[i].Value.([]byte); ok {
+			given[i].Value = bytes.Clone(b) // the caller may use it again
+		}
+	}
+	c.waiting = append(c.waiting, statementArgs{q.text, values(q.pick(given))})
+	return nil
+}
+
+// send sends what waits, and last with it: one way to the server and back. Without last there
+// are no rows.
+func (c *conn) send(ctx context.Context, last *statementArgs) (*batchRows, error) {
+	batch := &pgx.Batch{}
+	for _, s := range c.waiting {
+		batch.Queue(s.text, s.args...)
+	}
+	if last != nil {
+		batch.Queue(last.text, last.args...)
+	}
+	results := c.Conn.Conn().SendBatch(ctx, batch)
+	n := len(c.waiting)
+	c.waiting = nil
+	for range n {
+		if _, err := results.Exec(); err != nil {
+			_ = results.Close() // says the same
+			return nil, err
+		}
+	}
+	if last == nil {
+		return nil, results.Close()
+	}
+	found, err := results.Query()
+	if err != nil {
+		_ = results.Close() // says the same
+		return nil, err
+	}
+	return &batchRows{found, results, c.Conn.Conn().TypeMap()}, nil
+}
+
+// batchRows are the rows of a batch's last query, as the driver gives those of a query.
+type batchRows struct {
+	pgx.Rows
+	batch pgx.BatchResults
+	types *pgtype.Map
+}
+
+// Columns implements [driver.Rows].
+func (r *batchRows) Columns() (names []string) {
+	for _, f := range r.FieldDescriptions() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+// Close implements [driver.Rows].
+func (r *batchRows) Close() error {
+	r.Rows.Close()
+	return r.batch.Close()
+}
+
+// Next implements [driver.Rows].
+func (r *batchRows) Next(into []driver.Value) (err error) {
+	if !r.Rows.Next() {
+		if err := r.Err(); err != nil {
+			return err
+		}
+		return io.EOF
+	}
+	raw := r.RawValues()
+	for i, f := range r.FieldDescriptions() {
+		into[i] = nil
+		if raw[i] == nil {
+			continue
+		}
+		t, ok := r.types.TypeForOID(f.DataTypeOID)
+		if !ok {
+			into[i] = string(raw[i])
+		} else if into[i], err = t.Codec.DecodeDatabaseSQLValue(r.types, f.DataTypeOID, f.Format, raw[i]); err != nil {
+			return fmt.Errorf("read the column %s: %w", f.Name, err)
+		}
+	}
+	return nil
 }
 
 // PrepareContext implements [driver.ConnPrepareContext]. The driver keeps the statements of

@@ -30,6 +30,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/queue"
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
@@ -37,8 +38,9 @@ import (
 var migrationFiles embed.FS
 
 const (
-	// writers is how many transactions a server has at once.
-	writers = 16
+	// writers is how many transactions a server writes at once: that of those who wait, and one of
+	// a move.
+	writers = 2
 	// connectTimeout is how long one address is tried.
 	connectTimeout = 5 * time.Second
 	// silence is how long a server may leave what was sent unanswered by its system.
@@ -53,6 +55,7 @@ type DB struct {
 
 	log    *slog.Logger
 	writer *sql.DB
+	writes *queue.Queue
 	reader *tables.Reads
 }
 
@@ -87,23 +90,25 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 	}
 	settle(config)
 	d := &DB{log: o.Logger}
+	d.writes = queue.New(d.commit, func(context.Context) {})
 	if err := migrate(ctx, config); err != nil {
 		return nil, d.Failure("open the catalog", err)
 	}
 	connect := connector{stdlib.GetConnector(*config, stdlib.OptionAfterConnect(prepare)), &queries{kept: map[string]query{}}}
 	d.writer = pool(connect, writers)
 	d.reader = tables.NewReads(pool(connect, tables.ReadConnections))
-	d.DB = tables.New(d, tables.Options{Reader: d.reader, Cache: o.Cache, Key: decodeKey, Number: decodeNumber, Sorts: true})
+	d.DB = tables.New(d, tables.Options{Reader: d.reader, Cache: o.Cache, Key: decodeKey, Number: decodeNumber, Sorts: true, Shown: `substr(r.display_name, 1, 256)`})
 	if o.Owner != "" {
-		if err := d.claim(ctx, o, Named(place)); err != nil {
+		if err := d.Claim(ctx, o, Named(place)); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
 	return d, nil
 }
 
-// claim makes the database that of an owner.
-func (d *DB) claim(ctx context.Context, o Options, place string) error {
+// Claim makes the database that of an owner. A copy of the owner's catalog becomes the catalog
+// where the owner knows that it is in a database.
+func (d *DB) Claim(ctx context.Context, o Options, place string) error {
 	return d.Write(ctx, "claim the catalog", func(tx tables.Tx) error {
 		done, err := tx.ExecContext(ctx, `INSERT INTO owner (id, name) VALUES (0, ?) ON CONFLICT DO NOTHING`, o.Owner)
 		if err != nil {
@@ -117,12 +122,22 @@ func (d *DB) claim(ctx context.Context, o Options, place string) error {
 		if err := tx.QueryRowContext(ctx, `SELECT name FROM owner`).Scan(&name); err != nil {
 			return err
 		}
-		if name != o.Owner {
-			return model.Errorf(model.CodeConflict, "%s is the catalog of another server's data folder", place).
-				WithHint("Give each server a database or a schema of its own (?search_path=NAME). A folder that is restored from a backup is the same one.")
+		switch {
+		case name == o.Owner:
+			return nil
+		case name == copyFor+o.Owner && o.Known:
+			return tables.Exec(ctx, tx, `UPDATE owner SET name = ?`, o.Owner)
+		case name == copyFor+o.Owner:
+			return model.Errorf(model.CodeConflict, "%s has a copy of this data folder's catalog, and the folder does not say that it moved there", place).
+				WithHint("Put the folder's catalog.db back and run `kymogram migrate`, or write the address into catalog.elsewhere.")
 		}
-		return nil
+		return errOfAnother(place)
 	})
+}
+
+func errOfAnother(place string) error {
+	return model.Errorf(model.CodeConflict, "%s is the catalog of another server's data folder", place).
+		WithHint("Give each server a database or a schema of its own (?search_path=NAME). A folder that is restored from a backup is the same one.")
 }
 
 // settle sets what every connection needs, whatever the address says.
@@ -224,6 +239,11 @@ func migrate(ctx context.Context, c *pgx.ConnConfig) (err error) {
 			WithHint("Start the version of kymogram that wrote this database, or a newer one.")
 	}
 	if _, err := provider.Up(ctx); err != nil {
+		var said *pgconn.PgError
+		if errors.As(err, &said) && said.Code == "42P07" { // duplicate_table
+			return model.Errorf(model.CodeConflict, "the database has tables of another program: %s", said.Message).
+				WithHint("Name an empty database, or a schema of its own: CREATE SCHEMA NAME, and ?search_path=NAME in the address.")
+		}
 		return fmt.Errorf("migrate the database: %w", err)
 	}
 	return nil

@@ -90,6 +90,19 @@ func TestTwoServers(t *testing.T) {
 	}
 }
 
+// TestTheSameHash: two keys of one hash are a conflict at once, not a meeting that is tried
+// again for long.
+func TestTheSameHash(t *testing.T) {
+	db := openAt(t, server.Any(t).URL(t))
+	if err := db.PutKey(t.Context(), catalog.Key{ID: "a", SHA256: [32]byte{1}}); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	if err := db.PutKey(t.Context(), catalog.Key{ID: "b", SHA256: [32]byte{1}}); model.CodeOf(err) != model.CodeConflict || time.Since(began) > 10*time.Second {
+		t.Errorf("after %v: %v", time.Since(began), err)
+	}
+}
+
 // changeAtOnce changes a run from all servers.
 func changeAtOnce(t *testing.T, servers []*postgres.DB, run model.RunID, writers int) {
 	t.Helper()

@@ -198,8 +198,7 @@ func (d *DB) MirrorBytes() int64 {
 }
 
 func (d *DB) currentMirror() *mirror.Mirror {
-	d.writes.turn <- struct{}{}
-	defer func() { <-d.writes.turn }()
+	defer d.writes.Turn()()
 	return d.mirror
 }
 

@@ -9,7 +9,7 @@ import (
 // Probe writes to the file without changing what it says, and fails as any write
 // would now.
 func (d *DB) Probe(ctx context.Context) error {
-	return d.write(ctx, "write to the catalog", func(tx *transaction) error {
+	return d.write(ctx, "write to the catalog", func(tx tables.Tx) error {
 		return tables.Exec(ctx, tx, `UPDATE goose_db_version SET is_applied = is_applied WHERE id = 1`)
 	})
 }

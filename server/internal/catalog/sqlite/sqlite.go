@@ -34,6 +34,7 @@ import (
 	"github.com/kymogram/kymogram/internal/wal"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
+	"github.com/kymogram/kymogram/server/internal/catalog/queue"
 	"github.com/kymogram/kymogram/server/internal/catalog/still"
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
@@ -62,7 +63,7 @@ type DB struct {
 	writer   *sql.DB
 	reader   *tables.Reads
 	tx       *transaction // of the writer's one connection
-	writes   writes
+	writes   *queue.Queue
 	touched  touched
 
 	// Whoever has the turn to write has these too.
@@ -101,7 +102,8 @@ func OpenWith(ctx context.Context, path string, o Options) (*DB, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &DB{path: path, guest: o.Guest, markPath: o.Mark, log: o.Logger, cache: cmp.Or(o.Cache, defaultCache), writes: writes{turn: make(chan struct{}, 1)}}
+	d := &DB{path: path, guest: o.Guest, markPath: o.Mark, log: o.Logger, cache: cmp.Or(o.Cache, defaultCache)}
+	d.writes = queue.New(d.commit, d.tidy)
 	if err := registerVFS(); err != nil {
 		return nil, err
 	}
@@ -254,8 +256,7 @@ func errNewer(have, want int64) error {
 
 // Close closes the pools and the mirror. Safe to call twice.
 func (d *DB) Close() (err error) {
-	d.writes.turn <- struct{}{} // nobody is committing
-	defer func() { <-d.writes.turn }()
+	defer d.writes.Turn()()
 	if d.mirror != nil && d.tx != nil && !d.guest {
 		_ = d.checkpoint(context.Background()) // fails when it is closed already, or on a full disk: the next start does it
 	}
@@ -282,7 +283,7 @@ type base struct{ *DB }
 
 // Write implements [tables.Database].
 func (b base) Write(ctx context.Context, act string, f func(tx tables.Tx) error) error {
-	return b.write(ctx, act, func(tx *transaction) error { return f(tx) })
+	return b.write(ctx, act, f)
 }
 
 // Failure implements [tables.Database].

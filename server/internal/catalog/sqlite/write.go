@@ -4,129 +4,31 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"sync"
-	"time"
 
+	"github.com/kymogram/kymogram/server/internal/catalog/queue"
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
-const (
-	// maxTogether bounds a transaction, and so how long its writes wait for one another.
-	maxTogether = 64
-	// mostGather bounds how long one waits for the others where the disk is slow.
-	mostGather = 2 * time.Millisecond
-)
-
-// writes are those that wait. One of the callers commits all of them in one
-// transaction, so that they share its sync.
-type writes struct {
-	turn    chan struct{} // held by whoever commits
-	mu      sync.Mutex
-	waiting []*write
-	// Callers that write one thing after the other come again soon. So a transaction waits
-	// until as many are there as were around the last one, no longer than that one took.
-	expected int
-	took     time.Duration
-	whole    chan struct{} // closed when they are there; nil when nobody asks
-}
-
-// write is one of them. It sees what those before it in the transaction did, and
-// its failure undoes nothing but itself.
-type write struct {
-	ctx  context.Context
-	act  string
-	f    func(tx *transaction) error
-	err  error // when done is closed
-	done chan struct{}
-}
-
-// write runs f in a write transaction; it is durable when write returns nil. When
-// the transaction fails, so do all that share it.
-func (d *DB) write(ctx context.Context, act string, f func(tx *transaction) error) error {
-	w := &write{ctx: ctx, act: act, f: f, done: make(chan struct{})}
-	d.writes.add(w)
-	for {
-		select {
-		case <-w.done:
-			return w.err
-		case d.writes.turn <- struct{}{}:
-			d.writes.gather()
-			begun, all := time.Now(), d.writes.take()
-			d.commit(all)
-			d.writes.served(len(all), time.Since(begun))
-			d.tidy(ctx)
-			<-d.writes.turn
-		}
-	}
-}
-
-func (w *writes) add(one *write) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.waiting = append(w.waiting, one)
-	if w.whole != nil && len(w.waiting) >= w.expected {
-		close(w.whole)
-		w.whole = nil
-	}
-}
-
-// gather waits for those that are expected.
-func (w *writes) gather() {
-	w.mu.Lock()
-	if n := len(w.waiting); n == 0 || n >= w.expected {
-		w.mu.Unlock()
-		return
-	}
-	whole := make(chan struct{})
-	w.whole = whole
-	end := time.NewTimer(min(w.took, mostGather))
-	w.mu.Unlock()
-	defer end.Stop()
-	select {
-	case <-whole:
-	case <-end.C:
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.whole = nil
-}
-
-// served notes what the next transaction may expect.
-func (w *writes) served(n int, took time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if n > 0 {
-		w.expected, w.took = min(n+len(w.waiting), maxTogether), took
-	}
-}
-
-func (w *writes) take() []*write {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := min(len(w.waiting), maxTogether)
-	taken := w.waiting[:n:n]
-	w.waiting = w.waiting[n:]
-	return taken
+// write runs f in a write transaction, with those that come at the same time; it is durable
+// when write returns nil. When the transaction fails, so do all that share it.
+func (d *DB) write(ctx context.Context, act string, f func(tx tables.Tx) error) error {
+	return d.writes.Do(ctx, act, f)
 }
 
 // commit runs writes in one transaction and tells each how it went.
-func (d *DB) commit(all []*write) {
-	if len(all) == 0 {
-		return
-	}
+func (d *DB) commit(all []*queue.Write) {
 	// Not to be cut with the first caller.
-	err := d.transact(context.WithoutCancel(all[0].ctx), all)
+	err := d.transact(context.WithoutCancel(all[0].Context()), all)
 	for _, w := range all {
 		if err != nil {
-			w.err = err
+			w.Err = err
 		}
-		w.err = d.failure(w.act, w.err)
-		close(w.done)
+		w.Err = d.failure(w.Act, w.Err)
 	}
 }
 
 // transact is an error when nothing of any of the writes was stored.
-func (d *DB) transact(ctx context.Context, all []*write) error {
+func (d *DB) transact(ctx context.Context, all []*queue.Write) error {
 	tx := d.tx
 	if err := d.begin(ctx); err != nil {
 		return err
@@ -134,7 +36,7 @@ func (d *DB) transact(ctx context.Context, all []*write) error {
 	d.touched.forget()
 	if len(all) == 1 {
 		// Without a savepoint, for which SQLite would keep a copy of each page.
-		if all[0].err = all[0].do(tx); all[0].err != nil {
+		if all[0].Err = all[0].Run(tx); all[0].Err != nil {
 			return tx.abort(ctx, nil)
 		}
 		return d.finish(ctx)
@@ -143,10 +45,10 @@ func (d *DB) transact(ctx context.Context, all []*write) error {
 		if err := tables.Exec(ctx, tx, `SAVEPOINT w`); err != nil {
 			return tx.abort(ctx, err)
 		}
-		if w.err = w.do(tx); w.err != nil {
+		if w.Err = w.Run(tx); w.Err != nil {
 			// It fails where SQLite rolled back all of them, as on a full disk.
 			if err := tables.Exec(ctx, tx, `ROLLBACK TO w`); err != nil {
-				return tx.abort(ctx, errors.Join(d.failure(w.act, w.err), err))
+				return tx.abort(ctx, errors.Join(d.failure(w.Act, w.Err), err))
 			}
 		}
 		if err := tables.Exec(ctx, tx, `RELEASE w`); err != nil {
@@ -180,13 +82,6 @@ func (d *DB) finish(ctx context.Context) error {
 	}
 	d.behind = nil
 	return nil
-}
-
-func (w *write) do(tx *transaction) error {
-	if err := w.ctx.Err(); err != nil {
-		return err
-	}
-	return w.f(tx)
 }
 
 // transaction runs statements on the connection that writes. Each is prepared

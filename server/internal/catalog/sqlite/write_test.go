@@ -51,7 +51,7 @@ func runNames(t *testing.T, db *DB) map[string]bool {
 // has its own result, and what failed or was given up left nothing.
 func TestWritesThatWaitShareATransaction(t *testing.T) {
 	db := openDB(t)
-	db.writes.turn <- struct{}{} // as if one were committing
+	release := db.writes.Turn() // as if one were committing
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	refused := errors.New("refused")
@@ -62,7 +62,7 @@ func TestWritesThatWaitShareATransaction(t *testing.T) {
 		all.Go(func() {
 			switch i % 10 {
 			case 3:
-				errs[i] = db.write(t.Context(), "do half", func(tx *transaction) error {
+				errs[i] = db.write(t.Context(), "do half", func(tx tables.Tx) error {
 					_, err := tx.ExecContext(t.Context(), `INSERT INTO projects (workspace, name) VALUES ('half', ?)`, i)
 					return errors.Join(err, refused)
 				})
@@ -73,15 +73,10 @@ func TestWritesThatWaitShareATransaction(t *testing.T) {
 			}
 		})
 	}
-	waiting := func() int {
-		db.writes.mu.Lock()
-		defer db.writes.mu.Unlock()
-		return len(db.writes.waiting)
-	}
-	for waiting() < n {
+	for db.writes.Waiting() < n {
 		time.Sleep(time.Millisecond) // nothing tells; the test ends by its timeout
 	}
-	<-db.writes.turn
+	release()
 	all.Wait()
 	names := runNames(t, db)
 	for i, err := range errs {
@@ -193,7 +188,7 @@ func BenchmarkOpen(b *testing.B) {
 type twice struct{ base }
 
 func (d twice) Write(ctx context.Context, act string, f func(tx tables.Tx) error) error {
-	return d.write(ctx, act, func(tx *transaction) error {
+	return d.write(ctx, act, func(tx tables.Tx) error {
 		if err := tables.Exec(ctx, tx, `SAVEPOINT once`); err != nil {
 			return err
 		}

@@ -95,7 +95,9 @@ func (o *order) beyond() string {
 // after adds the condition for what follows a cursor.
 func (o *order) after(w *where, c *cursor) error {
 	key, err := c.key()
-	if err != nil || key == nil {
+	_, isText := key.(string)
+	_, isWhole := key.(int64)
+	if texts := o.index == "runs_name" || o.index == "runs_by_status"; err != nil || texts && !isText || !texts && !isWhole {
 		return errCursor()
 	}
 	w.add(`(`+o.key+`, r.pk)`+o.beyond()+`(?, ?)`, key, c.PK)
@@ -146,17 +148,64 @@ func (d *DB) pageOf(ctx context.Context, f catalog.RunFilter) (page []listed, mo
 	return kept, more, err
 }
 
+// configsTogether is of how many runs the configs are read at a time.
+const configsTogether = 50
+
 // addConfigs reads the configs of as many runs as there is room for.
 func (d *DB) addConfigs(ctx context.Context, page []listed, r *room) (kept []listed, err error) {
-	for i := range page {
-		if err := r.takeRun(&page[i]); err != nil {
-			return page[:i], err
-		}
-		if page[i].Config, err = d.config(ctx, page[i].pk, r); err != nil {
-			return page[:i], err
+	for begin := 0; begin < len(page); begin += configsTogether {
+		done, err := d.configsOf(ctx, page[begin:min(begin+configsTogether, len(page))], r)
+		if err != nil {
+			return page[:begin+done], err
 		}
 	}
 	return page, nil
+}
+
+// configsOf reads the configs of some runs. Where the room ends, done are whole.
+func (d *DB) configsOf(ctx context.Context, runs []listed, r *room) (done int, err error) {
+	pks := make([]int64, len(runs))
+	for i := range runs {
+		pks[i] = runs[i].pk
+	}
+	list, _ := json.Marshal(pks) // integers always marshal
+	next := 0
+	begin := func(at int) error {
+		for ; next <= at; next++ {
+			done = next
+			if err := r.takeRun(&runs[next]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	order := d.inOrder
+	if order != "" {
+		order += `, a.path`
+	}
+	_, err = Collect(ctx, d.reader, func(rows *sql.Rows) (none struct{}, err error) {
+		var at int
+		var path string
+		var value []byte
+		if err = rows.Scan(&at, &path, &value); err == nil {
+			err = begin(at)
+		}
+		if err != nil {
+			return none, err
+		}
+		a := catalog.Attribute{Path: path}
+		if err = json.Unmarshal(value, &a.Value); err == nil {
+			err = r.take(len(path) + len(value))
+		}
+		runs[at].Config = append(runs[at].Config, a)
+		return none, err
+	}, `SELECT j.key, a.path, a.value FROM json_each(?) j CROSS JOIN attributes a INDEXED BY sqlite_autoindex_attributes_1
+		ON a.run = CAST(j.value AS BIGINT) AND a.path >= 'config/' AND a.path < coalesce((SELECT x.path FROM attributes x
+			WHERE x.run = CAST(j.value AS BIGINT) AND x.path >= 'config/' AND x.path < 'config0' ORDER BY x.path LIMIT 1 OFFSET ?), 'config0')`+order, string(list), catalog.MaxConfig)
+	if err == nil {
+		err = begin(len(runs) - 1)
+	}
+	return done, err
 }
 
 // selected says which runs a filter means, and where the page before ended.

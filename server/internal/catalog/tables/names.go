@@ -66,7 +66,7 @@ func distinct(runs []catalog.Named) []catalog.Named {
 
 // near are the queries of [DB.RunsNear]. Each reads so many rows as its limit, whatever the
 // filter leaves of them.
-func near(f catalog.NameFilter) (queries []string, args []any) {
+func (d *DB) near(f catalog.NameFilter) (queries []string, args []any) {
 	if f.Workspace != "" && f.Project != "" {
 		const inProject = `SELECT ` + namedColumns + ` FROM projects p CROSS JOIN runs r INDEXED BY `
 		const here = ` ON r.project = p.id AND r.deleted_ns = 0 WHERE p.workspace = ?3 AND p.name = ?4`
@@ -78,18 +78,19 @@ func near(f catalog.NameFilter) (queries []string, args []any) {
 	}
 	const those = ` r JOIN projects p ON p.id = r.project WHERE r.deleted_ns = 0 AND (?3 = '' OR p.workspace = ?3) AND (?4 = '' OR p.name = ?4)`
 	queries = []string{`SELECT ` + namedColumns + ` FROM (SELECT * FROM runs ORDER BY pk DESC LIMIT ?2)` + those}
-	for _, way := range called {
-		from := `SELECT ` + namedColumns + ` FROM (SELECT r.* FROM runs r INDEXED BY ` + way.index + ` WHERE ` + way.column + ` <> '' AND ` + way.column
+	for i, way := range called {
+		by := []string{way.column, d.shown}[i]
+		from := `SELECT ` + namedColumns + ` FROM (SELECT r.* FROM runs r INDEXED BY ` + way.index + ` WHERE ` + way.column + ` <> '' AND ` + by
 		queries = append(queries,
-			from+` >= ?1 ORDER BY `+way.column+` LIMIT ?2)`+those,
-			from+` < ?1 ORDER BY `+way.column+` DESC LIMIT ?2)`+those)
+			from+` >= ?1 ORDER BY `+by+` LIMIT ?2)`+those,
+			from+` < ?1 ORDER BY `+by+` DESC LIMIT ?2)`+those)
 	}
 	return queries, []any{f.Name, f.Limit, f.Workspace, f.Project}
 }
 
 // RunsNear implements [catalog.Names].
 func (d *DB) RunsNear(ctx context.Context, f catalog.NameFilter) (out []catalog.Named, err error) {
-	queries, args := near(f)
+	queries, args := d.near(f)
 	for _, query := range queries {
 		found, err := Collect(ctx, d.reader, scanNamed, query, args...)
 		if err != nil {

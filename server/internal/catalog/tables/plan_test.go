@@ -146,7 +146,7 @@ func TestNamesAreSearched(t *testing.T) {
 				t.Errorf("%+v along %s:\n%s", f, way.index, got)
 			}
 		}
-		queries, args := near(f)
+		queries, args := (&DB{shown: "r.display_name"}).near(f)
 		for _, query := range queries {
 			got := plan(t, db, query, args...)
 			if strings.Contains(got, "TEMP B-TREE") || strings.Contains(got, "SCAN runs USING") {

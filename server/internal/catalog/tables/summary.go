@@ -285,7 +285,7 @@ func (b *bySummary) stream() (statement, error) {
 	w.add(key + ` IS NOT NULL`)
 	if b.after != nil {
 		after, err := b.after.key()
-		if err != nil {
+		if _, isNumber := float(after); err != nil || !isNumber {
 			return statement{}, errCursor()
 		}
 		if b.metric.Of != filter.AtStep {

@@ -12,6 +12,7 @@
 package tables
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -26,6 +27,7 @@ type DB struct {
 	base      Database
 	key       func(any) any
 	number    func(any) any
+	shown     string // what display names are near by
 	inOrder   string // ends a query that gives what a list j names, in its order
 }
 
@@ -48,11 +50,13 @@ type Options struct {
 	// Sorts says that json_each comes in the order of its list only where the query says so.
 	// SQLite always keeps it, and would hold all rows to sort them.
 	Sorts bool
+	// Shown is what an index has display names in the order of; "": the names themselves.
+	Shown string
 }
 
 // New is the catalog in a database.
 func New(base Database, o Options) *DB {
-	d := &DB{reader: o.Reader, trees: newTreeCache(o.Cache), base: base, key: o.Key, number: o.Number}
+	d := &DB{reader: o.Reader, trees: newTreeCache(o.Cache), base: base, key: o.Key, number: o.Number, shown: cmp.Or(o.Shown, "r.display_name")}
 	same := func(v any) any { return v }
 	if d.key == nil {
 		d.key = same
@@ -127,8 +131,17 @@ func Collect[T any](ctx context.Context, q Querier, scan func(*sql.Rows) (T, err
 	return out, rows.Err()
 }
 
+// Deferring is a transaction that may send a statement together with what follows: an error
+// may come then.
+type Deferring interface {
+	Defer(ctx context.Context, query string, args ...any) error
+}
+
 // Exec runs statements with the same arguments, for those without a result.
 func Exec(ctx context.Context, tx Tx, query string, args ...any) error {
+	if d, ok := tx.(Deferring); ok {
+		return d.Defer(ctx, query, args...)
+	}
 	_, err := tx.ExecContext(ctx, query, args...)
 	return err
 }

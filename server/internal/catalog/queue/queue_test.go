@@ -1,4 +1,4 @@
-package sqlite
+package queue
 
 import (
 	"testing"
@@ -24,15 +24,15 @@ func TestATransactionWaitsForThoseAround(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := &writes{waiting: make([]*write, c.left)}
+				w := &Queue{waiting: make([]*Write, c.left)}
 				w.served(c.served, c.took)
 				w.waiting = nil
 				for _, at := range c.come {
 					if at == 0 {
-						w.add(&write{})
+						w.add(&Write{})
 						continue
 					}
-					time.AfterFunc(at, func() { w.add(&write{}) })
+					time.AfterFunc(at, func() { w.add(&Write{}) })
 				}
 				begun := time.Now()
 				w.gather()

@@ -31,6 +31,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/blob/s3"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/catalog/postgres"
+	"github.com/kymogram/kymogram/server/internal/psql"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/data"
@@ -181,7 +182,7 @@ type catalogs interface {
 
 // openDatabase opens a catalog that is not in the data folder.
 func (n *node) openDatabase(ctx context.Context) error {
-	folder, place := data.Folder(n.config.Data), postgres.Named(n.config.Catalog)
+	folder, place := data.Folder(n.config.Data), psql.Named(n.config.Catalog)
 	known, err := folder.MayBeElsewhere(place)
 	if err != nil {
 		return err

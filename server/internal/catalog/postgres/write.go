@@ -3,12 +3,9 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"strings"
 	"time"
 
@@ -16,6 +13,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
+	"github.com/kymogram/kymogram/server/internal/psql"
 )
 
 const (
@@ -38,7 +36,7 @@ func (d *DB) Write(ctx context.Context, act string, f func(tx tables.Tx) error) 
 		if err == nil {
 			err = errors.Join(d.try(ctx, conn, f), conn.Close())
 		}
-		if err == nil || !again(err) || time.Now().After(end) {
+		if err == nil || !psql.Again(err) || time.Now().After(end) {
 			return d.Failure(act, err)
 		}
 		// Between one half and all of it, so that those who met do not meet again.
@@ -51,12 +49,6 @@ func (d *DB) Write(ctx context.Context, act string, f func(tx tables.Tx) error) 
 		}
 	}
 }
-
-// errUnknown is a commit whose answer was lost: it was done or not.
-type errUnknown struct{ error }
-
-// Unwrap gives the loss.
-func (e errUnknown) Unwrap() error { return e.error }
 
 func (d *DB) try(ctx context.Context, conn *sql.Conn, f func(tx tables.Tx) error) error {
 	// f ends a transaction whose caller is gone; the driver would cut the connection.
@@ -73,39 +65,9 @@ func (d *DB) try(ctx context.Context, conn *sql.Conn, f func(tx tables.Tx) error
 		if errors.As(err, &said) && !strings.HasPrefix(said.Code, "08") && !strings.HasPrefix(said.Code, "57") {
 			return err
 		}
-		return errUnknown{err} // also where a pool between lost the server
+		return psql.Unknown{Err: err} // also where a pool between lost the server
 	}
 	return nil
-}
-
-// again tells an error of which nothing was stored, and that may be another at the next try.
-func again(err error) bool {
-	var unknown errUnknown
-	if errors.As(err, &unknown) {
-		return false
-	}
-	var said *pgconn.PgError
-	if errors.As(err, &said) {
-		switch said.Code {
-		case "40001", // serialization_failure
-			"40P01",                   // deadlock_detected
-			"23505",                   // unique_violation: another made the row that this one looked for
-			"25006",                   // read_only_sql_transaction: a standby
-			"57P01", "57P02", "57P03": // shutting down, crashed, starting
-			return true
-		}
-		connection, resources := strings.HasPrefix(said.Code, "08"), strings.HasPrefix(said.Code, "53")
-		return connection || resources && said.Code != "53100" // a full disk
-	}
-	return lost(err)
-}
-
-// lost tells a connection that broke, or was not made.
-func lost(err error) bool {
-	var network net.Error
-	var connecting *pgconn.ConnectError
-	return errors.As(err, &network) || errors.As(err, &connecting) || errors.Is(err, driver.ErrBadConn) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
 }
 
 // Failure names the act and gives the errors that a caller can act on a code.
@@ -117,16 +79,16 @@ func (d *DB) Failure(act string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("catalog: %s: %w", act, err)
 	}
-	var unknown errUnknown
+	var unknown psql.Unknown
 	var said *pgconn.PgError
 	switch {
 	case errors.As(err, &said) && said.Code == "53100":
 		return model.Errorf(model.CodeDiskFull, "catalog: %s: PostgreSQL's disk is full", act).WithHint("Free space there; writing goes on by itself.")
-	case errors.As(err, &unknown), lost(err):
+	case errors.As(err, &unknown), psql.Lost(err):
 		d.log.Error("PostgreSQL cannot be reached", "act", act, "err", err)
 		return model.Errorf(model.CodeUnavailable, "catalog: %s: PostgreSQL cannot be reached", act).
 			WithHint("Look whether it runs and takes writes; clients keep what was not acknowledged, and send it again.")
-	case errors.As(err, &said) && again(err):
+	case errors.As(err, &said) && psql.Again(err):
 		return model.Errorf(model.CodeUnavailable, "catalog: %s: PostgreSQL said: %s", act, said.Message).WithHint("Try again.")
 	}
 	return fmt.Errorf("catalog: %s: %w", act, err)

@@ -101,8 +101,8 @@ func (s *scan) query(of *line, columns []string, list func(stage) []string) stri
 	if s.at != nil {
 		conditions = append(conditions, fmt.Sprintf("has(%s, %s)", array(append([]int64{s.at[0]}, s.at...), integer), order[0]))
 	}
-	return fmt.Sprintf("SELECT %s FROM (SELECT * FROM %s) WHERE %s ORDER BY %s LIMIT %d",
-		strings.Join(list(at), ", "), at.from, all(conditions...), strings.Join(order, ", "), s.limit+1)
+	return fmt.Sprintf("SELECT %s FROM %s ORDER BY %s LIMIT %d",
+		strings.Join(list(at), ", "), at.source(conditions...), strings.Join(order, ", "), s.limit+1)
 }
 
 // behind is true for rows behind the position.

@@ -84,7 +84,7 @@ func (r *Reader) ends(ctx context.Context, b *bucketing) (lo, hi int64, exact bo
 	}
 	at := b.query(b.along, b.columns()...)
 	x := at.x(b.along.axis)
-	statement := fmt.Sprintf("SELECT count(), min(%[1]s), max(%[1]s) FROM (SELECT * FROM %[2]s) WHERE %[3]s", x, at.from, b.along.within(at.names))
+	statement := fmt.Sprintf("SELECT count(), min(%[1]s), max(%[1]s) FROM %[2]s", x, at.source(b.along.within(at.names)))
 	var count uint64
 	err = r.each(ctx, statement, func(rows driver.Rows) error { return rows.Scan(&count, &lo, &hi) })
 	if count == 0 {
@@ -213,8 +213,8 @@ func (r *Reader) cells(ctx context.Context, b *bucketing, in cell, ask tallies) 
 		inherited = "countIf(" + at.of("depth") + " > 0)"
 	}
 	x := at.x(b.along.axis)
-	statement := fmt.Sprintf("SELECT %s AS cell, min(%[2]s), max(%[2]s), %[3]s, %[4]s FROM (SELECT * FROM %[5]s) WHERE %[6]s GROUP BY cell ORDER BY cell",
-		in(at.names), x, inherited, ask(at.of(valueColumn(b.series.Kind))), at.from, b.along.within(at.names))
+	statement := fmt.Sprintf("SELECT %s AS cell, min(%[2]s), max(%[2]s), %[3]s, %[4]s FROM %[5]s GROUP BY cell ORDER BY cell",
+		in(at.names), x, inherited, ask(at.of(valueColumn(b.series.Kind))), at.source(b.along.within(at.names)))
 	finite, out = true, []store.Bucket{}
 	err = r.each(ctx, statement, func(rows driver.Rows) error {
 		var place uint64

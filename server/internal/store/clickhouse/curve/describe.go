@@ -80,14 +80,14 @@ func (r *Reader) endsOf(ctx context.Context, f *Facts, list []Series, plain bool
 	if plain {
 		last = at.of("step")
 	}
-	statement := fmt.Sprintf("SELECT series, count, least, most, %s FROM (SELECT %s AS series, count() AS count, min(%[3]s) AS least, max(%[3]s) AS most, %s FROM %s GROUP BY %s)",
-		"bitAnd(l_has, 1), l_step, l_time, l_float, l_int, l_has", at.of("series"), at.of("time"),
-		joined([]string{"has", "step", "time", "float", "int"}, func(c string) string { return "argMax(" + at.of(c) + ", " + last + ") AS l_" + c }), at.from, at.of("series"))
+	statement := fmt.Sprintf("SELECT %[1]s, count(), min(%[2]s), max(%[2]s), %[3]s FROM %[4]s GROUP BY %[5]s",
+		at.of("series"), at.of("time"),
+		joined([]string{"has", "step", "time", "float", "int"}, func(c string) string { return "argMax(" + at.of(c) + ", " + last + ")" }), at.source(), at.of("series"))
 	return r.each(ctx, statement, func(rows driver.Rows) error {
 		var id uint32
 		var out store.Series
 		var end ending
-		if err := rows.Scan(&id, &out.Count, &out.MinTimeNs, &out.MaxTimeNs, &end.stepped, &end.step, &end.time, &end.float, &end.int, &end.has); err != nil {
+		if err := rows.Scan(&id, &out.Count, &out.MinTimeNs, &out.MaxTimeNs, &end.has, &end.step, &end.time, &end.float, &end.int); err != nil {
 			return fmt.Errorf("read the end of a series: %w", err)
 		}
 		out.Last = end.point(kinds[store.SeriesID(id)])
@@ -101,10 +101,10 @@ func (r *Reader) endsOf(ctx context.Context, f *Facts, list []Series, plain bool
 
 // ending is the last row of a curve.
 type ending struct {
-	stepped, has uint16
-	step, time   int64
-	float        float64
-	int          int64
+	has        uint16
+	step, time int64
+	float      float64
+	int        int64
 }
 
 func (e *ending) point(kind model.Kind) *store.Point {
@@ -115,7 +115,7 @@ func (e *ending) point(kind model.Kind) *store.Point {
 	case model.KindInt:
 		out.Value.Int = e.int
 	}
-	if e.stepped == 1 {
+	if axes(e.has).has(step) {
 		at := e.step
 		out.Step = &at
 	}
@@ -157,7 +157,7 @@ func (r *Reader) end(ctx context.Context, of *line, out *store.Series) (inherite
 	if of.fork {
 		depth = at.of("depth")
 	}
-	statement := fmt.Sprintf("SELECT count(), countIf(%[1]s > 0), min(%[2]s), max(%[2]s), groupBitOrIf(%[3]s, %[1]s > 0) FROM (SELECT * FROM %[4]s)", depth, at.of("time"), at.of("has"), at.from)
+	statement := fmt.Sprintf("SELECT count(), countIf(%[1]s > 0), min(%[2]s), max(%[2]s), groupBitOrIf(%[3]s, %[1]s > 0) FROM %[4]s", depth, at.of("time"), at.of("has"), at.source())
 	var found uint16
 	err = r.each(ctx, statement, func(rows driver.Rows) error {
 		return rows.Scan(&out.Count, &out.Inherited, &out.MinTimeNs, &out.MaxTimeNs, &found)
@@ -167,8 +167,8 @@ func (r *Reader) end(ctx context.Context, of *line, out *store.Series) (inherite
 		return 0, 0, err
 	}
 	order := []string{"bitAnd(" + at.of("has") + ", 1)", at.of("step"), at.of("time"), at.of("writer"), at.of("seq"), "toUInt32(" + at.of("arrival") + ")", depth}
-	statement = fmt.Sprintf("SELECT bitAnd(%s, 1), %s, %s, %s FROM (SELECT * FROM %s) ORDER BY %s LIMIT 1",
-		at.of("has"), at.of("step"), at.of("time"), at.of(valueColumn(of.series.Kind)), at.from, strings.Join(order, " DESC, ")+" DESC")
+	statement = fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s ORDER BY %s LIMIT 1",
+		at.of("has"), at.of("step"), at.of("time"), at.of(valueColumn(of.series.Kind)), at.source(), strings.Join(order, " DESC, ")+" DESC")
 	err = r.each(ctx, statement, func(rows driver.Rows) error { return readEnd(rows, of.series.Kind, out) })
 	return axes(found), out.Count - out.Inherited, err
 }
@@ -183,7 +183,7 @@ func readEnd(rows driver.Rows, kind model.Kind, out *store.Series) error {
 	case model.KindInt:
 		value = &end.int
 	}
-	if err := rows.Scan(&end.stepped, &end.step, &end.time, value); err != nil {
+	if err := rows.Scan(&end.has, &end.step, &end.time, value); err != nil {
 		return fmt.Errorf("read the end of a curve: %w", err)
 	}
 	if out.Last = end.point(kind); !numeric(kind) {

@@ -120,3 +120,6 @@ func joinedWith[T any](list []T, joint string, literal func(T) string) string {
 	}
 	return strings.Join(out, joint)
 }
+
+// decimal is for lists to look in, which have one type.
+func decimal(v int64) string { return strconv.FormatInt(v, 10) }

@@ -102,10 +102,10 @@ func (l *line) query(along stretch, columns ...string) stage {
 		if p.depth > 0 {
 			inherited = all(at.on(1<<step), at.cut()+" <= "+integer(p.upTo))
 		}
-		union = append(union, fmt.Sprintf("SELECT %s, %s AS f_depth FROM (SELECT * FROM %s) WHERE %s",
-			joined(list, func(c string) string { return at.of(c) + " AS " + prefix.of(c) }), number32(p.depth), at.from, inherited))
+		union = append(union, fmt.Sprintf("SELECT %s, %s AS f_depth FROM %s",
+			joined(list, func(c string) string { return at.of(c) + " AS " + prefix.of(c) }), number32(p.depth), at.source(inherited)))
 	}
-	at := stage{"(" + strings.Join(union, " UNION ALL ") + ")", prefix}
+	at := stage{prefix, "(" + strings.Join(union, " UNION ALL ") + ")", "1"}
 	rank := fmt.Sprintf("toUInt32(%d - f_depth)", math.MaxUint32)
 	return best(at, "n_", place(prefix, &l.survey, false), append(list, "depth"), rank, rank)
 }

@@ -42,6 +42,7 @@ type scan struct {
 	at    []int64 // not nil: at these places alone
 	after *store.Position
 	limit int
+	last  bool // from the end
 }
 
 func (r *Reader) scan(ctx context.Context, of *line, s *scan) (*store.Rows, error) {
@@ -99,10 +100,14 @@ func (s *scan) query(of *line, columns []string, list func(stage) []string) stri
 		conditions[0] = fmt.Sprintf("%s BETWEEN %s AND %s", order[0], integer(s.along.from), integer(s.along.to))
 	}
 	if s.at != nil {
-		conditions = append(conditions, fmt.Sprintf("has(%s, %s)", array(append([]int64{s.at[0]}, s.at...), integer), order[0]))
+		conditions = append(conditions, order[0]+" IN ("+joined(s.at, decimal)+")")
 	}
-	return fmt.Sprintf("SELECT %s FROM (SELECT * FROM %s) WHERE %s ORDER BY %s LIMIT %d",
-		strings.Join(list(at), ", "), at.from, all(conditions...), strings.Join(order, ", "), s.limit+1)
+	joint := ", "
+	if s.last {
+		joint, order = " DESC, ", append(order[:len(order)-1], order[len(order)-1]+" DESC")
+	}
+	return fmt.Sprintf("SELECT %s FROM %s ORDER BY %s LIMIT %d",
+		strings.Join(list(at), ", "), at.source(conditions...), strings.Join(order, joint), s.limit+1)
 }
 
 // behind is true for rows behind the position.

@@ -98,7 +98,7 @@ func (l *Ledger) queueRuns(b *pgx.Batch, changes []*Change) {
 	if len(runs) > 0 {
 		b.Queue(`UPDATE ledger_runs r SET arrivals = greatest(r.arrivals, n.arrivals), points = r.points + n.points, top = greatest(r.top, n.top)
 			FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[]) AS n (run, arrivals, points, top) WHERE r.id = n.run`, runs, arrivals, points, tops)
-		b.Queue(`INSERT INTO ledger_spans (run, epoch, last) SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[])
+		b.Queue(`INSERT INTO ledger_spans (run, epoch, last, first) SELECT run, epoch, last, epoch FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS n (run, epoch, last)
 			ON CONFLICT (run, epoch) DO UPDATE SET last = excluded.last`, spans, epochs, lasts)
 	}
 	if len(deleted) > 0 {

@@ -111,6 +111,16 @@ func (l *Ledger) write(ctx context.Context, act string, f func(tx pgx.Tx) error)
 	return nil
 }
 
+// read sees one moment.
+func (l *Ledger) read(ctx context.Context, f func(tx pgx.Tx) error) error {
+	tx, err := l.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
+	if err != nil {
+		return failure("read the ledger", err)
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it changed nothing
+	return failure("read the ledger", f(tx))
+}
+
 // failure names the act, and gives errors that a caller can act on a code.
 func failure(act string, err error) error {
 	var known *model.Error

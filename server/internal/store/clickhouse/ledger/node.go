@@ -119,29 +119,3 @@ func contents(ids [][]byte, out []model.KeptRun, at map[model.RunID]int) *pgx.Ba
 	})
 	return b
 }
-
-// Unfreed lists deleted runs whose points may still be there.
-func (l *Ledger) Unfreed(ctx context.Context, limit int) ([]model.RunID, error) {
-	rows, err := l.pool.Query(ctx, `SELECT id FROM ledger_runs WHERE deleted AND NOT freed LIMIT $1`, limit)
-	if err != nil {
-		return nil, failure("look for deleted runs", err)
-	}
-	var out []model.RunID
-	err = each(rows, func(row pgx.CollectableRow) error {
-		var id []byte
-		err := row.Scan(&id)
-		out = append(out, model.RunID(id))
-		return err
-	})
-	return out, failure("look for deleted runs", err)
-}
-
-// Freed notes that no points of deleted runs are left.
-func (l *Ledger) Freed(ctx context.Context, runs []model.RunID) error {
-	ids := make([][]byte, len(runs))
-	for i := range runs {
-		ids[i] = runs[i][:]
-	}
-	_, err := l.pool.Exec(ctx, `UPDATE ledger_runs SET freed = TRUE WHERE id = ANY($1)`, ids)
-	return failure("note that deleted runs are freed", err)
-}

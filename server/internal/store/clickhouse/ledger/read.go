@@ -11,62 +11,48 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
-	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
 var _ curve.Source = (*Ledger)(nil)
 
+// factsOf is one statement, so that it sees one moment with one round trip.
+const factsOf = `SELECT
+	ARRAY(SELECT number FROM ledger_attempts WHERE run = $1 ORDER BY number),
+	ARRAY(SELECT precedence FROM ledger_attempts WHERE run = $1 ORDER BY number),
+	ARRAY(SELECT opened FROM ledger_attempts WHERE run = $1 ORDER BY number),
+	ARRAY(SELECT resume_from FROM ledger_attempts WHERE run = $1 ORDER BY number),
+	ARRAY(SELECT first FROM ledger_spans WHERE run = $1 ORDER BY epoch),
+	ARRAY(SELECT epoch FROM ledger_spans WHERE run = $1 ORDER BY epoch),
+	ARRAY(SELECT last FROM ledger_spans WHERE run = $1 ORDER BY epoch),
+	ARRAY(SELECT id FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place),
+	ARRAY(SELECT logger FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place)
+	FROM ledger_runs WHERE id = $1 AND NOT deleted`
+
 // Facts implements [curve.Source].
 func (l *Ledger) Facts(ctx context.Context, run model.RunID) (curve.Facts, error) {
 	out := curve.Facts{Run: run}
-	known := false
-	b := &pgx.Batch{}
-	b.Queue(`SELECT count(*) > 0 FROM ledger_runs WHERE id = $1 AND NOT deleted`, run[:]).QueryRow(func(row pgx.Row) error { return row.Scan(&known) })
-	b.Queue(attemptsOf, run[:]).Query(func(rows pgx.Rows) error {
-		return each(rows, func(row pgx.CollectableRow) error {
-			a, err := readAttempt(row)
-			out.Attempts = append(out.Attempts, a)
-			return err
-		})
-	})
-	b.Queue(spansOf, run[:]).Query(func(rows pgx.Rows) error {
-		return each(rows, func(row pgx.CollectableRow) error {
-			var epoch, last uint64
-			err := row.Scan(&epoch, &last)
-			out.Spans = append(out.Spans, curve.Span{First: LSN(epoch, 0), Last: LSN(epoch, last)})
-			return err
-		})
-	})
-	b.Queue(`SELECT id, logger FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place`, run[:]).Query(func(rows pgx.Rows) error {
-		return each(rows, func(row pgx.CollectableRow) error {
-			var id []byte
-			var logger *int64
-			err := row.Scan(&id, &logger)
-			pin := curve.Pin{Logger: unsigned(logger)}
-			copy(pin.Writer[:], id)
-			out.Pinned = append(out.Pinned, pin)
-			return err
-		})
-	})
-	err := l.read(ctx, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() })
-	if err == nil && (!known || len(out.Attempts) == 0) {
-		err = notFound(run)
+	var numbers, precedences, opened []int64
+	var firsts, epochs, lasts []uint64
+	var resumes, loggers []*int64
+	var writers [][]byte
+	err := l.pool.QueryRow(ctx, factsOf, run[:]).Scan(&numbers, &precedences, &opened, &resumes, &firsts, &epochs, &lasts, &writers, &loggers)
+	if errors.Is(err, pgx.ErrNoRows) || err == nil && len(numbers) == 0 {
+		return out, notFound(run)
 	}
-	return out, err
+	for i, n := range numbers {
+		out.Attempts = append(out.Attempts, model.Attempt{Number: uint32(n), Precedence: precedences[i], OpenedNs: opened[i], ResumeFrom: resumes[i]})
+	}
+	for i := range epochs {
+		out.Spans = append(out.Spans, curve.Span{First: LSN(firsts[i], 0), Last: LSN(epochs[i], lasts[i])})
+	}
+	for i, id := range writers {
+		out.Pinned = append(out.Pinned, curve.Pin{Writer: model.WriterID(id), Logger: unsigned(loggers[i])})
+	}
+	return out, failure("read the ledger", err)
 }
 
 func notFound(run model.RunID) error {
 	return model.Errorf(model.CodeNotFound, "run %s is not known to the store", run)
-}
-
-// read sees one moment.
-func (l *Ledger) read(ctx context.Context, f func(tx pgx.Tx) error) error {
-	tx, err := l.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
-	if err != nil {
-		return failure("read the ledger", err)
-	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // it changed nothing
-	return failure("read the ledger", f(tx))
 }
 
 // pageRows is how many series are read at once where a filter is a function.
@@ -121,46 +107,27 @@ func (l *Ledger) Series(ctx context.Context, run model.RunID, ids []store.Series
 	return l.seriesWhere(ctx, run, `id = ANY($2)`, numbers)
 }
 
-// seriesWhere lists series; a condition's parameters are from $2 on.
+// seriesWhere lists series; a condition's parameters are from $2 on. A series is not plain where
+// a later attempt that resumed somewhere may hide points of its own.
 func (l *Ledger) seriesWhere(ctx context.Context, run model.RunID, condition string, args ...any) ([]curve.Series, error) {
-	var out []curve.Series
-	var attempts []model.Attempt
-	var of []uint32
-	b := &pgx.Batch{}
-	b.Queue(`SELECT id, kind, key, plain, attempt FROM ledger_series WHERE run = $1 AND `+condition, slices.Concat([]any{run[:]}, args)...).Query(func(rows pgx.Rows) error {
-		return each(rows, func(row pgx.CollectableRow) error {
-			var s curve.Series
-			var key []byte
-			var kind int16
-			var attempt uint32
-			err := row.Scan(&s.ID, &kind, &key, &s.Plain, &attempt)
-			s.Kind, s.Text = model.Kind(kind), string(key)
-			s.Key, _ = model.ParseSeriesKey(s.Text) // what is stored is one
-			out, of = append(out, s), append(of, attempt)
-			return err
-		})
-	})
-	b.Queue(attemptsOf, run[:]).Query(func(rows pgx.Rows) error {
-		return each(rows, func(row pgx.CollectableRow) error {
-			a, err := readAttempt(row)
-			attempts = append(attempts, a)
-			return err
-		})
-	})
-	err := l.read(ctx, func(tx pgx.Tx) error { return tx.SendBatch(ctx, b).Close() })
-	for i := range out {
-		out[i].Plain = out[i].Plain && !cut(attempts, of[i])
+	rows, err := l.pool.Query(ctx, `SELECT id, kind, key, plain AND NOT EXISTS (SELECT 1 FROM ledger_attempts a JOIN ledger_attempts own ON own.run = a.run AND own.number = s.attempt
+		WHERE a.run = s.run AND a.resume_from IS NOT NULL AND (a.precedence, a.number) > (own.precedence, own.number))
+		FROM ledger_series s WHERE run = $1 AND `+condition, slices.Concat([]any{run[:]}, args)...)
+	if err != nil {
+		return nil, failure("read the ledger", err)
 	}
-	return out, err
-}
-
-// cut reports whether an attempt that resumed somewhere may hide points of another one.
-func cut(attempts []model.Attempt, number uint32) bool {
-	at, ok := record.FindAttempt(attempts, number)
-	return !ok || slices.ContainsFunc(attempts, func(a model.Attempt) bool {
-		later := a.Precedence > attempts[at].Precedence || a.Precedence == attempts[at].Precedence && a.Number > number
-		return later && a.ResumeFrom != nil
+	var out []curve.Series
+	err = each(rows, func(row pgx.CollectableRow) error {
+		var s curve.Series
+		var key []byte
+		var kind int16
+		err := row.Scan(&s.ID, &kind, &key, &s.Plain)
+		s.Kind, s.Text = model.Kind(kind), string(key)
+		s.Key, _ = model.ParseSeriesKey(s.Text) // what is stored is one
+		out = append(out, s)
+		return err
 	})
+	return out, failure("read the ledger", err)
 }
 
 // Mark is the last sequence of a writer that is durable, and its run; 0 for an unknown writer.

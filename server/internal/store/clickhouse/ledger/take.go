@@ -105,8 +105,8 @@ func (r *Run) load(ctx context.Context, tx pgx.Tx) error {
 		return err
 	})
 	ask(spansOf, func(row pgx.CollectableRow) error {
-		var epoch, last uint64
-		err := row.Scan(&epoch, &last)
+		var first, epoch, last uint64
+		err := row.Scan(&first, &epoch, &last)
 		r.Spans[epoch] = last
 		return err
 	})
@@ -115,7 +115,7 @@ func (r *Run) load(ctx context.Context, tx pgx.Tx) error {
 
 const (
 	attemptsOf = `SELECT number, precedence, opened, resume_from FROM ledger_attempts WHERE run = $1 ORDER BY number`
-	spansOf    = `SELECT epoch, last FROM ledger_spans WHERE run = $1 ORDER BY epoch`
+	spansOf    = `SELECT first, epoch, last FROM ledger_spans WHERE run = $1 ORDER BY epoch`
 )
 
 func readAttempt(row pgx.CollectableRow) (a model.Attempt, err error) {

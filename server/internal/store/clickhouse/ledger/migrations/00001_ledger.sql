@@ -15,11 +15,13 @@ CREATE TABLE ledger_runs (
 );
 CREATE INDEX ledger_unfreed ON ledger_runs (id) WHERE deleted AND NOT freed;
 
--- Of each epoch, the numbers 1…last are committed.
+-- Of each epoch, the numbers 1…last are committed. A span that was merged with those before it
+-- begins at epoch 0: nothing is there that does not count.
 CREATE TABLE ledger_spans (
 	run   BYTEA NOT NULL,
 	epoch BIGINT NOT NULL,
 	last  BIGINT NOT NULL,
+	first BIGINT NOT NULL, -- epoch
 	PRIMARY KEY (run, epoch)
 );
 

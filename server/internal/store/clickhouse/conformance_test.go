@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &storetest.Harness{Engine: e}
+		h := &storetest.Harness{Engine: e, Cases: 2}
 		h.Reopen = func() (store.Engine, error) {
 			_ = h.Engine.Close() // it closes connections, as the end of a process does, and nothing else
 			return reopen()

@@ -24,8 +24,8 @@ type resolver struct {
 	head  Head
 	batch *model.Batch
 
-	apart   bool                     // each column is a known series of its own
-	fresh   map[string]record.Series // series that the batch makes
+	apart   bool                      // each column is a known series of its own
+	fresh   map[string]record.Series  // series that the batch makes
 	starts  map[record.StartKey]int64 // starts that this batch needs and nobody fixed yet
 	firsts  map[record.StartKey]int64 // the smallest relative step of each, see leastSteps
 	fixed   map[record.StartKey]bool

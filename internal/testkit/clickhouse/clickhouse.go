@@ -80,7 +80,7 @@ func ports(t testing.TB, n int) []int {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer listener.Close()                       //nolint:revive // together at the end, so that none is given twice
+		defer listener.Close()                       // together at the end, so that no port is given twice
 		out[i] = listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
 	}
 	return out

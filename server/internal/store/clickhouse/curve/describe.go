@@ -3,6 +3,7 @@ package curve
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -65,24 +66,64 @@ func parted(list []Series) (plain, others []Series) {
 	return plain, others
 }
 
-// endsOf describes the curves of series that have points.
+// endsOf describes the curves of series that have points. Which row is the last is found among
+// those at the highest step, where rows at other steps cannot hide them: to order all rows by
+// all that parts them takes ClickHouse several times as long.
 func (r *Reader) endsOf(ctx context.Context, f *Facts, list []Series, plain bool, joint survey, ends map[store.SeriesID]store.Series) error {
 	if len(list) == 0 || len(f.Spans) == 0 {
 		return nil
 	}
-	kinds := map[store.SeriesID]model.Kind{}
-	for _, s := range list {
-		kinds[s.ID] = s.Kind
-	}
 	s := &selection{table: r.table, facts: f, series: list, plain: plain, survey: joint}
-	at := s.query("series", "has", "step", "time", "writer", "seq", "arrival", "float", "int")
-	last := "(bitAnd(" + at.of("has") + ", 1), " + at.of("step") + ", " + at.of("time") + ", " + at.of("writer") + ", " + at.of("seq") + ", toUInt32(" + at.of("arrival") + "))"
-	if plain {
-		last = at.of("step")
+	if !joint.every.has(step) || joint.rules>>model.UniqueTime&1 == 1 {
+		return r.totals(ctx, s, ends, true)
 	}
-	statement := fmt.Sprintf("SELECT %[1]s, count(), min(%[2]s), max(%[2]s), %[3]s FROM %[4]s GROUP BY %[5]s",
-		at.of("series"), at.of("time"),
-		joined([]string{"has", "step", "time", "float", "int"}, func(c string) string { return "argMax(" + at.of(c) + ", " + last + ")" }), at.source(), at.of("series"))
+	if err := r.totals(ctx, s, ends, false); err != nil {
+		return err
+	}
+	top := *s
+	top.series = slices.DeleteFunc(slices.Clone(list), func(s Series) bool { return ends[s.ID].Last == nil })
+	if len(top.series) == 0 {
+		return nil
+	}
+	top.narrow = highest(top.series, ends)
+	last := map[store.SeriesID]store.Series{}
+	if err := r.totals(ctx, &top, last, true); err != nil {
+		return err
+	}
+	for id, at := range last {
+		whole := ends[id]
+		whole.Last = at.Last
+		ends[id] = whole
+	}
+	return nil
+}
+
+// highest is true for rows at the highest step of their series.
+func highest(list []Series, ends map[store.SeriesID]store.Series) string {
+	if len(list) == 1 {
+		return "step = " + integer(*ends[list[0].ID].Last.Step)
+	}
+	return "(series, step) IN (" + joined(list, func(s Series) string { return fmt.Sprintf("(%d, %d)", s.ID, *ends[s.ID].Last.Step) }) + ")"
+}
+
+// totals counts the points of series, and finds the last row of each; without its values, the
+// highest step alone.
+func (r *Reader) totals(ctx context.Context, s *selection, ends map[store.SeriesID]store.Series, values bool) error {
+	columns, last := []string{"series", "time", "step"}, ""
+	if values {
+		columns = append(columns, "has", "writer", "seq", "arrival", "float", "int")
+	}
+	at := s.query(columns...)
+	end := "toUInt16(1), max(" + at.of("step") + "), toInt64(0), toFloat64(0), toInt64(0)"
+	if values {
+		last = "(" + strings.Join(lastOrder(at.names), ", ") + ")"
+		end = joined([]string{"has", "step", "time", "float", "int"}, func(c string) string { return "argMax(" + at.of(c) + ", " + last + ")" })
+	}
+	statement := fmt.Sprintf("SELECT %[1]s, count(), min(%[2]s), max(%[2]s), %[3]s FROM %[4]s GROUP BY %[1]s", at.of("series"), at.of("time"), end, at.source())
+	kinds := map[store.SeriesID]model.Kind{}
+	for _, one := range s.series {
+		kinds[one.ID] = one.Kind
+	}
 	return r.each(ctx, statement, func(rows driver.Rows) error {
 		var id uint32
 		var out store.Series
@@ -91,12 +132,17 @@ func (r *Reader) endsOf(ctx context.Context, f *Facts, list []Series, plain bool
 			return fmt.Errorf("read the end of a series: %w", err)
 		}
 		out.Last = end.point(kinds[store.SeriesID(id)])
-		if plain {
+		if s.plain {
 			out.Axes = []model.Axis{model.AxisStep}
 		}
 		ends[store.SeriesID(id)] = out
 		return nil
 	})
+}
+
+// lastOrder orders rows by the step where they have one, then by time.
+func lastOrder(n names) []string {
+	return []string{"bitAnd(" + n.of("has") + ", 1)", n.of("step"), n.of("time"), n.of("writer"), n.of("seq"), "toUInt32(" + n.of("arrival") + ")"}
 }
 
 // ending is the last row of a curve.
@@ -166,7 +212,7 @@ func (r *Reader) end(ctx context.Context, of *line, out *store.Series) (inherite
 		out.MinTimeNs, out.MaxTimeNs = 0, 0
 		return 0, 0, err
 	}
-	order := []string{"bitAnd(" + at.of("has") + ", 1)", at.of("step"), at.of("time"), at.of("writer"), at.of("seq"), "toUInt32(" + at.of("arrival") + ")", depth}
+	order := append(lastOrder(at.names), depth)
 	statement = fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s ORDER BY %s LIMIT 1",
 		at.of("has"), at.of("step"), at.of("time"), at.of(valueColumn(of.series.Kind)), at.source(), strings.Join(order, " DESC, ")+" DESC")
 	err = r.each(ctx, statement, func(rows driver.Rows) error { return readEnd(rows, of.series.Kind, out) })

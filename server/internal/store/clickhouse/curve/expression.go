@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/server/internal/store"
 )
 
 // axes is a set of axes: bit i is model.Axes()[i]. It is the column has of the table.
@@ -99,8 +98,6 @@ func joined[T any](list []T, literal func(T) string) string {
 }
 
 func number32(v uint32) string { return "toUInt32(" + strconv.FormatUint(uint64(v), 10) + ")" }
-
-func idOf(s Series) store.SeriesID { return s.ID }
 
 func seriesNumber(s Series) string { return strconv.FormatUint(uint64(s.ID), 10) }
 

@@ -45,7 +45,47 @@ type scan struct {
 	last  bool // from the end
 }
 
+// scan reads a page. ClickHouse 18.16 reads all rows from the first on, however short the page is:
+// where points off a range do not matter to those in it, ranges are asked for that grow until
+// the page is full.
 func (r *Reader) scan(ctx context.Context, of *line, s *scan) (*store.Rows, error) {
+	if !s.windowed(of) {
+		return r.window(ctx, of, s)
+	}
+	for wide := int64(s.limit) * firstWindow; ; wide *= nextWindow {
+		part, begin := *s, max(s.along.from, 0) // few points are below 0
+		if begin < s.along.to && wide < s.along.to-begin {
+			part.along.to = begin + wide
+		}
+		rows, err := r.window(ctx, of, &part)
+		if err != nil || part.along.to == s.along.to || rows.Next != nil {
+			return rows, err
+		}
+		if wide > math.MaxInt64/nextWindow {
+			return r.window(ctx, of, s)
+		}
+	}
+}
+
+// A page of dense steps is in its first window.
+const (
+	firstWindow = 4
+	nextWindow  = 64
+)
+
+func (s *scan) windowed(of *line) bool {
+	if s.along.axis < 0 || s.gaps || s.last || s.at != nil || s.along.from > s.along.to {
+		return false
+	}
+	for i := range of.parts {
+		if !of.parts[i].narrowable(s.along.axis, of.fork) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r *Reader) window(ctx context.Context, of *line, s *scan) (*store.Rows, error) {
 	if numeric(of.series.Kind) {
 		return r.page(ctx, of, s)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kymogram/kymogram/server/internal/blob"
-	"github.com/kymogram/kymogram/server/internal/catalog/postgres"
 	"github.com/kymogram/kymogram/server/internal/data"
+	"github.com/kymogram/kymogram/server/internal/psql"
 )
 
 func migrateCommand(io stdio) *cobra.Command {
@@ -35,7 +35,7 @@ func migrateCommand(io stdio) *cobra.Command {
 			if place == "" {
 				return usagef("which database? name it with --catalog postgres://USER@HOST/DATABASE")
 			}
-			if err := postgres.Check(place); err != nil {
+			if err := psql.Check(place); err != nil {
 				return usageError{err}
 			}
 			moved, err := f.migrate(cmd, io, place, back)

@@ -44,6 +44,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/manual"
 	"github.com/kymogram/kymogram/server/internal/network"
 	"github.com/kymogram/kymogram/server/internal/promapi"
+	"github.com/kymogram/kymogram/server/internal/psql"
 	"github.com/kymogram/kymogram/server/internal/query"
 	"github.com/kymogram/kymogram/server/internal/receiver/influx"
 	"github.com/kymogram/kymogram/server/internal/receiver/native"
@@ -181,7 +182,7 @@ type catalogs interface {
 
 // openDatabase opens a catalog that is not in the data folder.
 func (n *node) openDatabase(ctx context.Context) error {
-	folder, place := data.Folder(n.config.Data), postgres.Named(n.config.Catalog)
+	folder, place := data.Folder(n.config.Data), psql.Named(n.config.Catalog)
 	known, err := folder.MayBeElsewhere(place)
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 	"github.com/kymogram/kymogram/internal/duration"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/blob/s3"
-	"github.com/kymogram/kymogram/server/internal/catalog/postgres"
+	"github.com/kymogram/kymogram/server/internal/psql"
 )
 
 // Config is a server's configuration. Every leaf is a [Field].
@@ -185,7 +185,7 @@ func (c *Config) checkCatalog() error {
 	if c.Catalog == "" {
 		return nil
 	}
-	if err := postgres.Check(c.Catalog); err != nil {
+	if err := psql.Check(c.Catalog); err != nil {
 		return fmt.Errorf("catalog: %w", err)
 	}
 	return nil

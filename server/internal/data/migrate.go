@@ -18,6 +18,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 	"github.com/kymogram/kymogram/server/internal/progress"
+	"github.com/kymogram/kymogram/server/internal/psql"
 	"github.com/kymogram/kymogram/server/internal/table"
 )
 
@@ -85,7 +86,7 @@ func (f Folder) Migrate(ctx context.Context, m Migration) (*Migrated, error) {
 	if m.owner, err = m.Owner(); err != nil {
 		return nil, err
 	}
-	place := postgres.Named(m.Catalog)
+	place := psql.Named(m.Catalog)
 	out := &Migrated{Data: string(f), From: f.Catalog(), To: place, Tables: []tables.Moved{}, serve: fmt.Sprintf("kymogram serve --data %s --catalog postgres://…", string(f))}
 	move := f.moveOut
 	if m.Back {
@@ -118,7 +119,7 @@ func (f Folder) moveOut(ctx context.Context, m *Migration, out *Migrated) (err e
 			return err
 		}
 	}
-	return db.Claim(ctx, postgres.Options{Owner: m.owner, Known: true}, postgres.Named(m.Catalog))
+	return db.Claim(ctx, postgres.Options{Owner: m.owner, Known: true}, psql.Named(m.Catalog))
 }
 
 // copyOut does all but the last step.
@@ -127,7 +128,7 @@ func (f Folder) copyOut(ctx context.Context, m *Migration, db *postgres.DB, out 
 	if err != nil {
 		return err
 	}
-	place := postgres.Named(m.Catalog)
+	place := psql.Named(m.Catalog)
 	err = file.Hold(ctx, func(from tables.Source) error {
 		err := db.Arrive(ctx, m.owner, place, func(to tables.Target, all []tables.Table) (err error) {
 			out.Tables, err = m.move(ctx, from, to, all)
@@ -192,7 +193,7 @@ func (f Folder) moveIn(ctx context.Context, m *Migration, out *Migrated) (err er
 	if file {
 		copied, err := db.Copied(ctx, m.owner)
 		if err == nil && !copied {
-			err = model.Errorf(model.CodeConflict, "%s has a catalog, and %s does not have its copy", string(f), postgres.Named(m.Catalog)).
+			err = model.Errorf(model.CodeConflict, "%s has a catalog, and %s does not have its copy", string(f), psql.Named(m.Catalog)).
 				WithHint("Look at the address. If a server used the database since, move catalog.db away and run this again.")
 		}
 		if err != nil {
@@ -211,7 +212,7 @@ func (f Folder) moveIn(ctx context.Context, m *Migration, out *Migrated) (err er
 func (f Folder) copyIn(ctx context.Context, m *Migration, db *postgres.DB, out *Migrated) error {
 	made := f.Catalog() + ".arriving"
 	defer os.Remove(made) // fails once it has its name
-	err := db.Depart(ctx, m.owner, postgres.Named(m.Catalog), func(from tables.Source, all []tables.Table) error {
+	err := db.Depart(ctx, m.owner, psql.Named(m.Catalog), func(from tables.Source, all []tables.Table) error {
 		return sqlite.Make(ctx, made, func(to tables.Target) (err error) {
 			out.Tables, err = m.move(ctx, from, to, all)
 			return err

@@ -13,25 +13,18 @@ import (
 	"database/sql"
 	"embed"
 	"errors"
-	"fmt"
-	"io/fs"
 	"log/slog"
-	"net"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 
 	"github.com/kymogram/kymogram/internal/model"
-	"github.com/kymogram/kymogram/internal/platform"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/catalog/queue"
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
+	"github.com/kymogram/kymogram/server/internal/psql"
 )
 
 //go:embed migrations/*.sql
@@ -41,10 +34,6 @@ const (
 	// writers is how many transactions a server writes at once: that of those who wait, and one of
 	// a move.
 	writers = 2
-	// connectTimeout is how long one address is tried.
-	connectTimeout = 5 * time.Second
-	// silence is how long a server may leave what was sent unanswered by its system.
-	silence = 15 * time.Second
 	// defaultCache is how many bytes of texts are kept.
 	defaultCache = 40 << 20
 )
@@ -84,14 +73,14 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 	if o.Cache == 0 {
 		o.Cache = defaultCache
 	}
-	config, err := parse(place)
+	config, err := psql.Parse(place)
 	if err != nil {
 		return nil, err
 	}
-	settle(config)
+	psql.Settle(config)
 	d := &DB{log: o.Logger}
 	d.writes = queue.New(d.commit, func(context.Context) {})
-	if err := migrate(ctx, config); err != nil {
+	if err := psql.Migrate(ctx, config, migrationFiles, goose.DefaultTablename); err != nil {
 		return nil, d.Failure("open the catalog", err)
 	}
 	connect := connector{stdlib.GetConnector(*config, stdlib.OptionAfterConnect(prepare)), &queries{kept: map[string]query{}}}
@@ -99,7 +88,7 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 	d.reader = tables.NewReads(pool(connect, tables.ReadConnections))
 	d.DB = tables.New(d, tables.Options{Reader: d.reader, Cache: o.Cache, Key: decodeKey, Number: decodeNumber, Sorts: true, Shown: `substr(r.display_name, 1, 256)`})
 	if o.Owner != "" {
-		if err := d.Claim(ctx, o, Named(place)); err != nil {
+		if err := d.Claim(ctx, o, psql.Named(place)); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
@@ -140,22 +129,6 @@ func errOfAnother(place string) error {
 		WithHint("Give each server a database or a schema of its own (?search_path=NAME). A folder that is restored from a backup is the same one.")
 }
 
-// settle sets what every connection needs, whatever the address says.
-func settle(c *pgx.ConnConfig) {
-	if c.ConnectTimeout == 0 {
-		c.ConnectTimeout = connectTimeout
-	}
-	// A server that dies without a word is left after that time, and not after minutes.
-	dialer := net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: silence / 3, Interval: silence / 3, Count: 2}, Control: platform.GiveUpAfter(silence)}
-	c.DialFunc = dialer.DialContext
-	if c.ValidateConnect == nil {
-		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
-	}
-	if c.RuntimeParams["application_name"] == "" {
-		c.RuntimeParams["application_name"] = "kymogram"
-	}
-}
-
 // session is what every connection sets. A pool between would refuse it in an address.
 //   - A server that hangs holds up no other.
 //   - Reads of lists end at their limit: in order, and by one process.
@@ -174,79 +147,6 @@ func pool(c connector, conns int) *sql.DB {
 	db.SetMaxIdleConns(conns)
 	db.SetConnMaxIdleTime(5 * time.Minute)
 	return db
-}
-
-// Check refuses an address that is not one of a PostgreSQL database.
-func Check(place string) error {
-	_, err := parse(place)
-	return err
-}
-
-// parse reads an address. Errors do not repeat it: it may have a password.
-func parse(place string) (*pgx.ConnConfig, error) {
-	if !strings.HasPrefix(place, "postgres://") && !strings.HasPrefix(place, "postgresql://") {
-		return nil, errAddress()
-	}
-	config, err := pgx.ParseConfig(place)
-	if err != nil {
-		return nil, errAddress()
-	}
-	return config, nil
-}
-
-func errAddress() error {
-	return model.Errorf(model.CodeInvalid, "what is given is no address of a PostgreSQL database").
-		WithHint("Write postgres://USER@HOST:5432/DATABASE, with the password in PGPASSWORD or in ~/.pgpass.")
-}
-
-// Named is an address as it may be shown: without a password.
-func Named(place string) string {
-	c, err := pgconn.ParseConfig(place)
-	if err != nil {
-		return "postgres://…"
-	}
-	hosts := []string{net.JoinHostPort(c.Host, strconv.FormatUint(uint64(c.Port), 10))}
-	for _, f := range c.Fallbacks {
-		if h := net.JoinHostPort(f.Host, strconv.FormatUint(uint64(f.Port), 10)); h != hosts[len(hosts)-1] {
-			hosts = append(hosts, h)
-		}
-	}
-	return "postgres://" + strings.Join(hosts, ",") + "/" + c.Database
-}
-
-// migrate brings the tables up to this version. Of servers that start at once one does it.
-func migrate(ctx context.Context, c *pgx.ConnConfig) (err error) {
-	db := stdlib.OpenDB(*c)
-	defer func() { err = errors.Join(err, db.Close()) }()
-	files, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	locker, err := lock.NewPostgresSessionLocker()
-	if err != nil {
-		return fmt.Errorf("lock migrations: %w", err)
-	}
-	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithDisableGlobalRegistry(true), goose.WithSessionLocker(locker))
-	if err != nil {
-		return fmt.Errorf("read migrations: %w", err)
-	}
-	have, want, err := provider.GetVersions(ctx)
-	if err != nil {
-		return fmt.Errorf("read the database's version: %w", err)
-	}
-	if have > want {
-		return model.Errorf(model.CodeConflict, "the database has version %d, this program knows %d", have, want).
-			WithHint("Start the version of kymogram that wrote this database, or a newer one.")
-	}
-	if _, err := provider.Up(ctx); err != nil {
-		var said *pgconn.PgError
-		if errors.As(err, &said) && said.Code == "42P07" { // duplicate_table
-			return model.Errorf(model.CodeConflict, "the database has tables of another program: %s", said.Message).
-				WithHint("Name an empty database, or a schema of its own: CREATE SCHEMA NAME, and ?search_path=NAME in the address.")
-		}
-		return fmt.Errorf("migrate the database: %w", err)
-	}
-	return nil
 }
 
 // Probe fails as any write would now.

@@ -3,12 +3,9 @@ package postgres
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +15,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog/queue"
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
+	"github.com/kymogram/kymogram/server/internal/psql"
 )
 
 const (
@@ -52,7 +50,7 @@ func (d *DB) insist(all []*queue.Write) error {
 	duplicates := map[*queue.Write]string{}
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := d.try(all, duplicates)
-		if err == nil || !again(err) || time.Now().After(end) || !slices.ContainsFunc(all, wanted) {
+		if err == nil || !psql.Again(err) || time.Now().After(end) || !slices.ContainsFunc(all, wanted) {
 			return err
 		}
 		time.Sleep(pause/2 + rand.N(pause/2)) // those who met do not meet again
@@ -60,12 +58,6 @@ func (d *DB) insist(all []*queue.Write) error {
 }
 
 func wanted(w *queue.Write) bool { return w.Context().Err() == nil }
-
-// errUnknown is a commit whose answer was lost: it was done or not.
-type errUnknown struct{ error }
-
-// Unwrap gives the loss.
-func (e errUnknown) Unwrap() error { return e.error }
 
 // try is an error when nothing of any of the writes was stored. duplicates are the rows that
 // each found there at the last try.
@@ -84,9 +76,9 @@ func (d *DB) try(all []*queue.Write, duplicates map[*queue.Write]string) (err er
 		return err
 	}
 	for _, w := range all {
-		if w.Err = d.part(ctx, tx, w, len(all) > 1, duplicates); w.Err != nil && (again(w.Err) || len(all) == 1) {
+		if w.Err = d.part(ctx, tx, w, len(all) > 1, duplicates); w.Err != nil && (psql.Again(w.Err) || len(all) == 1) {
 			tx.rollback(ctx)
-			if again(w.Err) {
+			if psql.Again(w.Err) {
 				return w.Err
 			}
 			return nil
@@ -111,7 +103,7 @@ func (d *DB) part(ctx context.Context, tx *transaction, w *queue.Write, shared b
 		err = tx.flush(ctx) // what fails is this one's
 	}
 	err = twice(w, err, duplicates)
-	if !shared || again(err) {
+	if !shared || psql.Again(err) {
 		return err
 	}
 	if err != nil {
@@ -209,37 +201,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	if errors.As(err, &said) && !strings.HasPrefix(said.Code, "08") && !strings.HasPrefix(said.Code, "57") {
 		return err
 	}
-	return errUnknown{err} // also where a pool between lost the server
-}
-
-// again tells an error of which nothing was stored, and that may be another at the next try.
-func again(err error) bool {
-	var unknown errUnknown
-	if errors.As(err, &unknown) {
-		return false
-	}
-	var said *pgconn.PgError
-	if errors.As(err, &said) {
-		switch said.Code {
-		case "40001", // serialization_failure
-			"40P01",                   // deadlock_detected
-			"23505",                   // unique_violation: another made the row that this one looked for
-			"25006",                   // read_only_sql_transaction: a standby
-			"57P01", "57P02", "57P03": // shutting down, crashed, starting
-			return true
-		}
-		connection, resources := strings.HasPrefix(said.Code, "08"), strings.HasPrefix(said.Code, "53")
-		return connection || resources && said.Code != "53100" // a full disk
-	}
-	return lost(err)
-}
-
-// lost tells a connection that broke, or was not made.
-func lost(err error) bool {
-	var network net.Error
-	var connecting *pgconn.ConnectError
-	return errors.As(err, &network) || errors.As(err, &connecting) || errors.Is(err, driver.ErrBadConn) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || pgconn.SafeToRetry(err)
+	return psql.Unknown{Err: err} // also where a pool between lost the server
 }
 
 // Failure names the act and gives the errors that a caller can act on a code.
@@ -251,16 +213,16 @@ func (d *DB) Failure(act string, err error) error {
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("catalog: %s: %w", act, err)
 	}
-	var unknown errUnknown
+	var unknown psql.Unknown
 	var said *pgconn.PgError
 	switch {
 	case errors.As(err, &said) && said.Code == "53100":
 		return model.Errorf(model.CodeDiskFull, "catalog: %s: PostgreSQL's disk is full", act).WithHint("Free space there; writing goes on by itself.")
-	case errors.As(err, &unknown), lost(err):
+	case errors.As(err, &unknown), psql.Lost(err):
 		d.log.Error("PostgreSQL cannot be reached", "act", act, "err", err)
 		return model.Errorf(model.CodeUnavailable, "catalog: %s: PostgreSQL cannot be reached", act).
 			WithHint("Look whether it runs and takes writes; clients keep what was not acknowledged, and send it again.")
-	case errors.As(err, &said) && again(err):
+	case errors.As(err, &said) && psql.Again(err):
 		return model.Errorf(model.CodeUnavailable, "catalog: %s: PostgreSQL said: %s", act, said.Message).WithHint("Try again.")
 	}
 	return fmt.Errorf("catalog: %s: %w", act, err)

@@ -107,7 +107,7 @@ func (e *Engine) append(r *state.Run, b *model.Batch) (ack model.Ack, lsn uint64
 	}
 	d := e.desk()
 	defer e.putDesk(d)
-	rec, refused, err := d.Of(r, b, e.cfg.SeriesPerRunLimit)
+	rec, refused, err := d.Of(held{r}, b, e.cfg.SeriesPerRunLimit)
 	if err != nil {
 		return ack, 0, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/decision"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 	"github.com/kymogram/kymogram/server/internal/store/local/state"
@@ -170,3 +171,31 @@ func (e *Engine) putDesk(d *desk) {
 }
 
 const maxKeptBuffer = 4 << 20
+
+// held is a run that is locked with its body, as a decision reads it.
+type held struct{ *state.Run }
+
+var _ decision.Run = held{}
+
+// Head implements [decision.Run].
+func (h held) Head(w model.WriterID, attempt uint32) decision.Head {
+	writer := h.NextWriter(w)
+	source := h.NextSource(record.Source{Writer: writer, Attempt: attempt})
+	return decision.Head{Gone: h.Gone(), Writer: writer, Source: source, NextSeries: h.NextSeries(), Made: h.SeriesMade(), Arrivals: h.Arrivals()}
+}
+
+// Series implements [decision.Run].
+func (h held) Series(id store.SeriesID) record.Series { return definition(h.Find(id)) }
+
+// Named implements [decision.Run].
+func (h held) Named(text string) record.Series {
+	s, _ := h.Run.Named(text)
+	return definition(s)
+}
+
+func definition(s *state.Series) record.Series {
+	if s == nil {
+		return record.Series{}
+	}
+	return record.Series{ID: s.ID, Kind: s.Kind, Text: s.Text}
+}

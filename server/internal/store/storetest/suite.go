@@ -23,6 +23,10 @@ type Harness struct {
 	// Upkeep does background work at once, as the number says; it changes no
 	// answer. Numbers are taken modulo what there is.
 	Upkeep func(e store.Engine, what int) error
+	// Cases is how many random histories are compared, 0 for as many as rapid's flags say. An
+	// engine whose reads cross a network takes seconds for each; a run of the suite then tries few,
+	// and other ones each time.
+	Cases int
 }
 
 // Run puts an engine through the suite. open makes an empty one with a limit of
@@ -43,9 +47,16 @@ func RunHistory(t *testing.T, open func(t testing.TB) *Harness) { testHistory(t,
 // testHistory drives an engine and the oracle with the same random writes.
 func testHistory(t *testing.T, open func(t testing.TB) *Harness) {
 	ctx := t.Context()
+	enough, cases, failed := false, 0, false
 	rapid.Check(t, func(rt *rapid.T) {
+		if enough && !failed {
+			return
+		}
 		h := open(t)
 		defer func() { _ = h.Engine.Close() }()
+		cases++
+		enough = cases == h.Cases || enough
+		defer func() { failed = failed || rt.Failed() }() // rapid then looks for a smaller failure
 		g := &generator{oracle: newNaive(SeriesLimit), next: map[model.WriterID]uint64{}}
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			if err := g.step(ctx, rt, h); err != nil {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
-	"github.com/kymogram/kymogram/server/internal/store/local/state"
 )
 
 // Desk is room for a decision, used again and again: what a small batch needs would
@@ -19,7 +18,7 @@ type Desk struct {
 
 	// A part of each is a draft's: an item for each of its columns.
 	texts []string
-	of    []*state.Series
+	of    []record.Series
 	cols  []column.Values
 	ids   []uint32
 }

@@ -2,8 +2,8 @@
 // names or makes, which of its records are refused, where relative steps start, and
 // in which order its rows arrived.
 //
-// In go a batch and the state of its run, which is locked and not changed; out come
-// the record for the log and the refusals for the ack.
+// In go a batch and what is known of its run ([Run]), which is not changed; out come the
+// record to store and the refusals for the ack.
 //
 // Invariants: the same batch on the same state gives the same record. What is
 // decided is in the record, so replay decides nothing. A record of the writer is

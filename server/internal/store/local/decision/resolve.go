@@ -12,7 +12,6 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
-	"github.com/kymogram/kymogram/server/internal/store/local/state"
 )
 
 // resolver decides what a batch means: which series it names or makes, which of
@@ -21,12 +20,12 @@ import (
 type resolver struct {
 	*Desk
 	limit int // of series in the run
-	run   *state.Run
+	run   Run
+	head  Head
 	batch *model.Batch
 
-	apart   bool                     // each column is a known series of its own
-	fresh   map[string]record.Series // series that the batch makes
-	nextID  uint32
+	apart   bool                      // each column is a known series of its own
+	fresh   map[string]record.Series  // series that the batch makes
 	starts  map[record.StartKey]int64 // starts that this batch needs and nobody fixed yet
 	firsts  map[record.StartKey]int64 // the smallest relative step of each, see leastSteps
 	fixed   map[record.StartKey]bool
@@ -37,7 +36,7 @@ type resolver struct {
 type draft struct {
 	*model.RowGroup
 	texts    []string        // key of each column
-	of       []*state.Series // of each column, nil where the run does not know it
+	of       []record.Series // of each column, zero where the run does not know it
 	cols     []column.Values
 	ords     []int64 // arrival numbers
 	relative []int64 // the step axis before it is resolved, nil when absolute
@@ -48,7 +47,7 @@ type draft struct {
 }
 
 // Of decides what a batch means. It refuses records that would make more series
-// than the limit. The run is locked with its body.
+// than the limit.
 //
 //	batch ─▶ draft ─▶ easy? ── yes ───────────┐
 //	         (where     │ no                  ▼
@@ -69,11 +68,11 @@ type draft struct {
 //     stores the axes of both once.
 //
 // The record is good until Clear, and no longer than the batch.
-func (k *Desk) Of(r *state.Run, b *model.Batch, limit int) (*record.Batch, []model.Refusal, error) {
-	writerN := r.NextWriter(b.Writer)
-	s := &resolver{Desk: k, limit: limit, run: r, batch: b, nextID: r.NextSeries()}
-	s.rec = record.Batch{Run: b.Run, Writer: b.Writer, Attempt: b.Attempt, WriterPlace: writerN, SourcePlace: r.NextSource(record.Source{Writer: writerN, Attempt: b.Attempt}), First: b.First, Last: b.Last, NextOrd: r.Arrivals(), Skipped: b.Skipped, Updates: b.Updates}
-	if r.Gone() {
+func (k *Desk) Of(r Run, b *model.Batch, limit int) (*record.Batch, []model.Refusal, error) {
+	head := r.Head(b.Writer, b.Attempt)
+	s := &resolver{Desk: k, limit: limit, run: r, head: head, batch: b}
+	s.rec = record.Batch{Run: b.Run, Writer: b.Writer, Attempt: b.Attempt, WriterPlace: head.Writer, SourcePlace: head.Source, First: b.First, Last: b.Last, NextOrd: head.Arrivals, Skipped: b.Skipped, Updates: b.Updates}
+	if head.Gone {
 		s.refuseAll()
 	} else {
 		if err := s.draft(); err != nil {
@@ -156,7 +155,7 @@ func (s *resolver) draft() error {
 
 // name takes the columns, the keys of their series, and what the run knows by these.
 // Rising: it knows them all, in the order of their places, so each is another one.
-func (d *draft) name(r *state.Run) (rising bool) {
+func (d *draft) name(r Run) (rising bool) {
 	rising = true
 	for j := range d.Columns {
 		c := &d.Columns[j]
@@ -165,24 +164,23 @@ func (d *draft) name(r *state.Run) (rising bool) {
 		}
 		d.cols[j] = valuesOf(c)
 		d.of[j] = find(r, c, d.texts[j])
-		rising = rising && d.of[j] != nil && (j == 0 || d.of[j-1].ID < d.of[j].ID)
+		rising = rising && known(&d.of[j]) && (j == 0 || d.of[j-1].ID < d.of[j].ID)
 	}
 	return rising
 }
 
-// find is the series of a column, nil where the run does not know it. The place that it had
+// find is the series of a column, zero where the run does not know it. The place that it had
 // in an earlier batch is a guess: that may have been another run's.
-func find(r *state.Run, c *model.Column, text string) *state.Series {
+func find(r Run, c *model.Column, text string) record.Series {
 	if c.Place > 0 {
-		if s := r.Find(store.SeriesID(c.Place - 1)); s != nil && s.Text == text {
+		if s := r.Series(store.SeriesID(c.Place - 1)); s.Text == text {
 			return s
 		}
 	}
-	s, ok := r.Named(text)
-	if !ok {
-		return nil
+	s := r.Named(text)
+	if known(&s) {
+		c.Place = s.ID + 1
 	}
-	c.Place = s.ID + 1
 	return s
 }
 
@@ -214,9 +212,9 @@ func valuesOf(c *model.Column) column.Values {
 
 // begins is where each row of a column with relative steps starts.
 func (s *resolver) begins(d *draft, col int) []int64 {
-	of, episodes := d.of[col], d.episodes(col)
+	of, episodes := &d.of[col], d.episodes(col)
 	out := make([]int64, d.Rows())
-	if of == nil {
+	if !known(of) {
 		return out
 	}
 	if episodes == nil {
@@ -269,7 +267,7 @@ func (s *resolver) leastSteps() map[record.StartKey]int64 {
 	for i := range s.groups {
 		d := &s.groups[i]
 		for j := range d.cols {
-			if of := d.of[j]; of != nil && d.relative != nil {
+			if of := &d.of[j]; known(of) && d.relative != nil {
 				d.takeLeast(out, record.StartKey{Writer: s.rec.WriterPlace, Series: of.ID}, d.episodes(j))
 			}
 		}
@@ -308,8 +306,8 @@ func (s *resolver) easy() bool {
 				return false
 			}
 			kind := g.cols[j].Kind
-			if known := g.of[j]; known != nil {
-				if known.Kind != kind {
+			if old := &g.of[j]; known(old) {
+				if old.Kind != kind {
 					return false
 				}
 				continue
@@ -319,7 +317,7 @@ func (s *resolver) easy() bool {
 				if fresh == nil {
 					fresh = map[string]record.Series{}
 				}
-				def = record.Series{ID: s.nextID + uint32(len(order)), Kind: kind, Text: g.texts[j]}
+				def = record.Series{ID: s.head.NextSeries + uint32(len(order)), Kind: kind, Text: g.texts[j]}
 				fresh[def.Text] = def
 				order = append(order, def)
 			}
@@ -328,7 +326,7 @@ func (s *resolver) easy() bool {
 			}
 		}
 	}
-	if s.run.SeriesMade()+len(order) > s.limit {
+	if s.head.Made+len(order) > s.limit {
 		return false
 	}
 	s.fresh, s.rec.Series = fresh, order
@@ -419,12 +417,12 @@ func (s *resolver) judge(u unit) ([]record.Series, *model.Refusal) {
 	for _, at := range u.rows {
 		g := &s.groups[at.group]
 		for j := range g.cols {
-			def, known := s.lookUp(g, j, made)
-			if !known {
-				if s.run.SeriesMade()+len(s.fresh)+len(fresh) >= s.limit {
+			def, found := s.lookUp(g, j, made)
+			if !found {
+				if s.head.Made+len(s.fresh)+len(fresh) >= s.limit {
 					return nil, refusal(model.CodeLimit, "series %s would be more than the %d that a run may have", g.shown(j), s.limit)
 				}
-				def = record.Series{ID: s.nextID + uint32(len(s.rec.Series)+len(fresh)), Kind: g.cols[j].Kind, Text: g.texts[j]}
+				def = record.Series{ID: s.head.NextSeries + uint32(len(s.rec.Series)+len(fresh)), Kind: g.cols[j].Kind, Text: g.texts[j]}
 				fresh, made[def.Text] = append(fresh, def), def
 			}
 			if def.Kind != g.cols[j].Kind {
@@ -451,8 +449,8 @@ func refusal(code model.Code, format string, args ...any) *model.Refusal {
 // judged.
 func (s *resolver) lookUp(d *draft, col int, made map[string]record.Series) (record.Series, bool) {
 	text := d.texts[col]
-	if known := d.of[col]; known != nil {
-		return record.Series{ID: known.ID, Kind: known.Kind, Text: text}, true
+	if old := d.of[col]; known(&old) {
+		return old, true
 	}
 	if def, ok := s.fresh[text]; ok {
 		return def, true
@@ -488,10 +486,10 @@ func (s *resolver) arrive() {
 
 // following are the next so many arrival numbers, one list for all who ask.
 func (s *resolver) following(n int) []int64 {
-	for next := s.run.Arrivals(); len(s.ords) < n; {
+	for next := s.head.Arrivals; len(s.ords) < n; {
 		s.ords = append(s.ords, next+int64(len(s.ords)))
 	}
-	s.rec.NextOrd = max(s.rec.NextOrd, s.run.Arrivals()+int64(n))
+	s.rec.NextOrd = max(s.rec.NextOrd, s.head.Arrivals+int64(n))
 	return s.ords[:n:n]
 }
 
@@ -533,9 +531,9 @@ func (s *resolver) number(groups []draft) {
 	}
 	slices.SortStableFunc(order, func(a, b rowAt) int { return cmp.Compare(seq(a), seq(b)) })
 	for n, at := range order {
-		groups[at.group].ords[at.row] = s.run.Arrivals() + int64(n)
+		groups[at.group].ords[at.row] = s.head.Arrivals + int64(n)
 	}
-	s.rec.NextOrd = max(s.rec.NextOrd, s.run.Arrivals()+int64(len(order)))
+	s.rec.NextOrd = max(s.rec.NextOrd, s.head.Arrivals+int64(len(order)))
 }
 
 // byTurn takes turns for arrival numbers.
@@ -544,7 +542,7 @@ func (s *resolver) byTurn(groups []draft) {
 		d := &groups[i]
 		d.ords = make([]int64, d.Rows())
 		for row, turn := range d.Turn {
-			d.ords[row] = s.run.Arrivals() + int64(turn)
+			d.ords[row] = s.head.Arrivals + int64(turn)
 			s.rec.NextOrd = max(s.rec.NextOrd, d.ords[row]+1)
 		}
 	}

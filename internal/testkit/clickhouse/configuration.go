@@ -1,0 +1,29 @@
+package clickhouse
+
+// configuration takes the folder, the native and the HTTP port. The caches are small, because
+// several servers may run at once.
+const configuration = `<yandex>
+  <logger><level>warning</level><log>%[1]s/log</log><errorlog>%[1]s/log</errorlog></logger>
+  <listen_host>127.0.0.1</listen_host>
+  <tcp_port>%[2]d</tcp_port>
+  <http_port>%[3]d</http_port>
+  <path>%[1]s/data/</path>
+  <tmp_path>%[1]s/tmp/</tmp_path>
+  <user_files_path>%[1]s/files/</user_files_path>
+  <format_schema_path>%[1]s/schemas/</format_schema_path>
+  <users_config>%[1]s/users.xml</users_config>
+  <default_profile>default</default_profile>
+  <default_database>default</default_database>
+  <mark_cache_size>67108864</mark_cache_size>
+  <uncompressed_cache_size>67108864</uncompressed_cache_size>
+  <query_log><database>system</database><table>query_log</table><flush_interval_milliseconds>1000</flush_interval_milliseconds></query_log>
+</yandex>
+`
+
+// users has one, who may do everything from this machine.
+const users = `<yandex>
+  <profiles><default/></profiles>
+  <quotas><default/></quotas>
+  <users><default><password></password><networks><ip>127.0.0.1</ip></networks><profile>default</profile><quota>default</quota></default></users>
+</yandex>
+`

@@ -1,0 +1,36 @@
+package clickhouse_test
+
+import (
+	"testing"
+
+	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
+	"github.com/kymogram/kymogram/server/internal/store/storetest"
+)
+
+// TestConformance opens the engine anew after each crash: the old one is gone without a word,
+// and its leases are taken over.
+func TestConformance(t *testing.T) {
+	r := newRig(t)
+	r.open(t, "a") // makes the tables
+	storetest.Run(t, func(t testing.TB) *storetest.Harness {
+		r.clear(t)
+		reopen := func() (store.Engine, error) { return clickhouse.Open(t.Context(), r.config) }
+		e, err := reopen()
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &storetest.Harness{Engine: e, Cases: 2}
+		h.Reopen = func() (store.Engine, error) {
+			_ = h.Engine.Close() // it closes connections, as the end of a process does, and nothing else
+			return reopen()
+		}
+		h.Upkeep = func(e store.Engine, what int) error {
+			if what%2 == 0 {
+				return nil
+			}
+			return e.(*clickhouse.Engine).Upkeep(t.Context()) //nolint:forcetypeassert // it is one
+		}
+		return h
+	})
+}

@@ -1,0 +1,47 @@
+package curve
+
+import (
+	"context"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// Source tells what is committed.
+type Source interface {
+	// Facts fails with CodeNotFound for a run that is unknown or deleted.
+	Facts(ctx context.Context, run model.RunID) (Facts, error)
+	// SeriesPage lists series by the text of their keys, and says whether there are more.
+	SeriesPage(ctx context.Context, run model.RunID, f store.SeriesFilter) ([]Series, bool, error)
+	// Series leaves out the numbers that no series has.
+	Series(ctx context.Context, run model.RunID, ids []store.SeriesID) ([]Series, error)
+}
+
+// Facts are what holds for a run at one moment.
+type Facts struct {
+	Run      model.RunID
+	Attempts []model.Attempt
+	Spans    []Span // of committed batches
+	Pinned   []Pin
+}
+
+// Span is a range of log positions that count.
+type Span struct{ First, Last uint64 } // inclusive
+
+// Pin is the logger id of a writer that was given another one after it was made. It holds for
+// points that were stored before, too.
+type Pin struct {
+	Writer model.WriterID
+	Logger *uint64 // nil: none
+}
+
+// Series is a series of a run.
+type Series struct {
+	ID   store.SeriesID
+	Key  model.SeriesKey
+	Text string // of the key
+	Kind model.Kind
+	// Plain: all points are of one writer and attempt, have a step and no other axis, and each
+	// step is past those before. Nothing of it is superseded.
+	Plain bool
+}

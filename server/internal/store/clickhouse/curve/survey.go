@@ -1,0 +1,117 @@
+package curve
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
+)
+
+// survey is what the stored points of some series have in common. It makes queries cheaper: a
+// rule that no point can break is left out.
+type survey struct {
+	count            uint64
+	rules            uint8 // bit i: some point has model.Uniqueness(i)
+	some, every      axes  // that some point has, that every point has
+	firstAttempt     uint32
+	lastAttempt      uint32
+	writers          bool  // more than one
+	lo, hi           int64 // of the axis asked for, in the range asked for
+	onAxis           uint64
+	minTime, maxTime int64
+}
+
+// plainSurvey is the survey of plain series, as far as queries need it.
+func plainSurvey() survey {
+	return survey{rules: 1 << model.UniqueAxes, some: 1 << step, every: 1 << step}
+}
+
+func (s *survey) sole(rule model.Uniqueness) bool { return s.rules == 1<<rule }
+
+// join takes in the survey of other points.
+func (s *survey) join(o survey) {
+	switch {
+	case o.count == 0 && o.some == 0 && o.every == 0:
+		return
+	case s.rules == 0:
+		*s = o
+		return
+	}
+	s.firstAttempt, s.lastAttempt = min(s.firstAttempt, o.firstAttempt), max(s.lastAttempt, o.lastAttempt)
+	s.count += o.count
+	s.rules |= o.rules
+	s.some |= o.some
+	s.every &= o.every
+	s.writers = true
+	if o.onAxis > 0 {
+		if s.onAxis == 0 {
+			s.lo, s.hi = o.lo, o.hi
+		}
+		s.lo, s.hi = min(s.lo, o.lo), max(s.hi, o.hi)
+		s.onAxis += o.onAxis
+	}
+}
+
+// stretch is a range of an axis, -1 for time.
+type stretch struct {
+	axis     int
+	from, to int64
+}
+
+func everything() stretch { return stretch{-1, math.MinInt64, math.MaxInt64} }
+
+// within is true for rows in the stretch.
+func (s stretch) within(n names) string {
+	x := n.x(s.axis)
+	lower, upper := "", ""
+	if s.from > math.MinInt64 {
+		lower = x + " >= " + integer(s.from)
+	}
+	if s.to < math.MaxInt64 {
+		upper = x + " <= " + integer(s.to)
+	}
+	return all(n.onAxis(s.axis), lower, upper)
+}
+
+// surveys looks at all stored points of series of a run, those of every attempt. A series
+// without a point is left out. The ends along an axis are of the points in the stretch.
+func (r *Reader) surveys(ctx context.Context, f *Facts, list []Series, along stretch) (map[store.SeriesID]survey, error) {
+	out := map[store.SeriesID]survey{}
+	if len(list) == 0 || len(f.Spans) == 0 {
+		return out, nil
+	}
+	var n names
+	statement := fmt.Sprintf(`SELECT series, count(), groupBitOr(bitShiftLeft(toUInt8(1), rule)), groupBitOr(has), groupBitAnd(has),
+		min(attempt), max(attempt), toUInt8(uniqUpTo(1)(writer) > 1), minIf(%[1]s, %[2]s), maxIf(%[1]s, %[2]s), countIf(%[2]s), min(time), max(time)
+		FROM %[3]s WHERE %[4]s GROUP BY series`, n.x(along.axis), along.within(n), r.table, all(f.stored(list)))
+	err := r.each(ctx, statement, func(rows driver.Rows) error {
+		var id uint32
+		var s survey
+		var some, every uint16
+		var writers uint8
+		if err := rows.Scan(&id, &s.count, &s.rules, &some, &every, &s.firstAttempt, &s.lastAttempt, &writers, &s.lo, &s.hi, &s.onAxis, &s.minTime, &s.maxTime); err != nil {
+			return fmt.Errorf("read a survey: %w", err)
+		}
+		s.some, s.every, s.writers = axes(some), axes(every), writers == 1
+		out[store.SeriesID(id)] = s
+		return nil
+	})
+	return out, err
+}
+
+// stored is true for the committed rows of series of the run.
+func (f *Facts) stored(list []Series) string {
+	visible := joinedWith(f.Spans, " OR ", func(s Span) string { return fmt.Sprintf("lsn BETWEEN %d AND %d", s.First, s.Last) })
+	if visible == "" {
+		visible = "0"
+	}
+	which := "series IN (" + joined(list, seriesNumber) + ")"
+	if len(list) == 1 {
+		which = "series = " + seriesNumber(list[0])
+	}
+	return all("run = "+bytes16(f.Run), which, visible)
+}

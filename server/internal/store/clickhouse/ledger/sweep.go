@@ -1,0 +1,104 @@
+package ledger
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
+)
+
+// Unfreed lists deleted runs whose points may still be there.
+func (l *Ledger) Unfreed(ctx context.Context, limit int) ([]model.RunID, error) {
+	rows, err := l.pool.Query(ctx, `SELECT id FROM ledger_runs WHERE deleted AND NOT freed LIMIT $1`, limit)
+	if err != nil {
+		return nil, failure("look for deleted runs", err)
+	}
+	var out []model.RunID
+	err = each(rows, func(row pgx.CollectableRow) error {
+		var id []byte
+		err := row.Scan(&id)
+		out = append(out, model.RunID(id))
+		return err
+	})
+	return out, failure("look for deleted runs", err)
+}
+
+// Freed notes that no points of deleted runs are left.
+func (l *Ledger) Freed(ctx context.Context, runs []model.RunID) error {
+	ids := make([][]byte, len(runs))
+	for i := range runs {
+		ids[i] = runs[i][:]
+	}
+	_, err := l.pool.Exec(ctx, `UPDATE ledger_runs SET freed = TRUE WHERE id = ANY($1)`, ids)
+	return failure("note that deleted runs are freed", err)
+}
+
+// Past is what is settled of a run: no insert of these epochs can arrive any more.
+type Past struct {
+	Run   model.RunID
+	Below uint64       // log positions below it are settled
+	Spans []curve.Span // of those that count
+}
+
+// settledAfter is how old an epoch is before those before it are settled: an insert that nobody
+// waits for has long ended.
+const settledAfter = "1 hour"
+
+// Unswept lists runs with spans that may have rows between them that do not count.
+func (l *Ledger) Unswept(ctx context.Context, limit int) ([]Past, error) {
+	var out []Past
+	err := l.read(ctx, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, `SELECT r.id, r.epoch FROM ledger_runs r WHERE NOT r.deleted AND r.taken < now() - interval '`+settledAfter+`'
+			AND EXISTS (SELECT 1 FROM ledger_spans s WHERE s.run = r.id AND s.epoch < r.epoch AND s.first > 0) LIMIT $1`, limit)
+		if err != nil {
+			return err
+		}
+		if err := each(rows, func(row pgx.CollectableRow) error {
+			var id []byte
+			var epoch uint64
+			err := row.Scan(&id, &epoch)
+			out = append(out, Past{Run: model.RunID(id), Below: LSN(epoch, 0)})
+			return err
+		}); err != nil {
+			return err
+		}
+		for i := range out {
+			if err := out[i].load(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (p *Past) load(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, spansOf, p.Run[:])
+	if err != nil {
+		return err
+	}
+	return each(rows, func(row pgx.CollectableRow) error {
+		var first, epoch, last uint64
+		err := row.Scan(&first, &epoch, &last)
+		s := curve.Span{First: LSN(first, 0), Last: LSN(epoch, last)}
+		if s.Last < p.Below {
+			p.Spans = append(p.Spans, s)
+		}
+		return err
+	})
+}
+
+// Swept makes one span of those of a run that are settled: nothing is between them.
+func (l *Ledger) Swept(ctx context.Context, p Past) error {
+	below := int64(p.Below >> numberBits)
+	return l.write(ctx, "merge spans", func(tx pgx.Tx) error {
+		// A take may come between, a commit of these epochs cannot.
+		if _, err := tx.Exec(ctx, `DELETE FROM ledger_spans s WHERE run = $1 AND epoch < (SELECT max(epoch) FROM ledger_spans WHERE run = $1 AND epoch < $2)`, p.Run[:], below); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE ledger_spans SET first = 0 WHERE run = $1 AND epoch < $2`, p.Run[:], below)
+		return err
+	})
+}

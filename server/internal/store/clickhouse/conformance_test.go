@@ -1,6 +1,7 @@
 package clickhouse_test
 
 import (
+	"os"
 	"testing"
 
 	"github.com/kymogram/kymogram/server/internal/store"
@@ -11,6 +12,9 @@ import (
 // TestConformance opens the engine anew after each crash: the old one is gone without a word,
 // and its leases are taken over.
 func TestConformance(t *testing.T) {
+	if os.Getenv("CLUSTER") == "" {
+		t.Skip("the suite takes some minutes: make test-cluster")
+	}
 	r := newRig(t)
 	r.open(t, "a") // makes the tables
 	storetest.Run(t, func(t testing.TB) *storetest.Harness {

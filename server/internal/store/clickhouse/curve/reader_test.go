@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"testing"
 
@@ -34,7 +35,12 @@ func TestReadsAgree(t *testing.T) {
 		for id := range runs {
 			t.Run(fmt.Sprintf("seed %d run %s", seed, id), func(t *testing.T) { c.compareRun(t, id) })
 		}
-		t.Run(fmt.Sprintf("seed %d forks", seed), func(t *testing.T) { c.compareForks(t) })
+		t.Run(fmt.Sprintf("seed %d forks", seed), func(t *testing.T) {
+			if os.Getenv("CLUSTER") == "" {
+				t.Skip("forks take most of the time: make test-cluster")
+			}
+			c.compareForks(t)
+		})
 	}
 }
 

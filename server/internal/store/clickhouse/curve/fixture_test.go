@@ -24,6 +24,9 @@ type tables struct {
 
 func open(t testing.TB) *tables {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine works here, and takes most of a minute")
+	}
 	server := testserver.Any(t)
 	database := server.Database(t)
 	db, err := clickhouse.Open(&clickhouse.Options{Addr: server.Addrs})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -30,6 +31,20 @@ def refusal(status: str, code: str, message: str = "no", hint: str = "do this") 
     return http(status, json.dumps({"error": error}).encode())
 
 
+def whole(connection: socket.socket) -> bytes:
+    """A request with its body: a server that hangs up before it has read all resets the
+    connection, and what it answered may be lost."""
+    question = b""
+    while more := connection.recv(1 << 16):
+        question += more
+        head, end, body = question.partition(b"\r\n\r\n")
+        if end:
+            found = re.search(rb"(?i)\ncontent-length: *(\d+)", head)
+            if len(body) >= (int(found[1]) if found else 0):
+                break
+    return question
+
+
 @contextmanager
 def answering(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
     """A server that gives every request the same answer, and then hangs up."""
@@ -42,7 +57,7 @@ def answering(answer: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
             except OSError:
                 return
             with connection:
-                question = connection.recv(1 << 16)
+                question = whole(connection)
                 if asked is not None:
                     asked.append(question)
                 connection.sendall(answer)

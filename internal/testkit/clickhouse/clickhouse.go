@@ -5,7 +5,6 @@ package clickhouse
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"net"
@@ -132,9 +131,7 @@ func (s *Server) errors() string {
 // Database is a new one, which goes with the test.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
-	random := make([]byte, 8)
-	_, _ = rand.Read(random) // it never fails
-	name := "kymogram_" + hex.EncodeToString(random)
+	name := "kymogram_" + strings.ToLower(rand.Text())
 	s.Do(t, "CREATE DATABASE "+name)
 	if s.folder == "" {
 		t.Cleanup(func() { s.Do(t, "DROP DATABASE "+name) })

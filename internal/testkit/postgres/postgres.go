@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"os"
@@ -191,9 +190,7 @@ func (s *Server) address() string {
 // URL is a new schema, which is dropped with the test.
 func (s *Server) URL(t testing.TB) string {
 	t.Helper()
-	random := make([]byte, 8)
-	_, _ = rand.Read(random) // it never fails
-	name := "kymogram_" + hex.EncodeToString(random)
+	name := "kymogram_" + strings.ToLower(rand.Text())
 	s.Do(t, "CREATE SCHEMA "+name)
 	if s.given != "" {
 		t.Cleanup(func() { s.Do(t, "DROP SCHEMA "+name+" CASCADE") })

@@ -34,6 +34,12 @@ type Harness struct {
 func Run(t *testing.T, open func(t testing.TB) *Harness) {
 	t.Run("history", func(t *testing.T) { testHistory(t, open) })
 	t.Run("bulk", func(t *testing.T) { testBulk(t, open) })
+	RunFixed(t, open)
+}
+
+// RunFixed is Run without the random histories and the bulk of points, which ask an engine
+// thousands of times.
+func RunFixed(t *testing.T, open func(t testing.TB) *Harness) {
 	t.Run("bits", func(t *testing.T) { testBits(t, open) })
 	t.Run("extremes", func(t *testing.T) { testExtremes(t, open) })
 	t.Run("across", func(t *testing.T) { testAcross(t, open) })

@@ -34,7 +34,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// versions is the table that counts migrations; the catalog's may lie beside it.
+// versions is the table that counts migrations. The catalog counts its own in another table.
 const versions = "ledger_version"
 
 // Options are how code opens a ledger.

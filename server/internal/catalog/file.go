@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"iter"
+	"sync/atomic"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -47,7 +48,12 @@ type RunTrees struct {
 	Run
 	Place RunPlace
 	Texts []string // in the order of TreeQuery.Names, "" where it has none
+	Notes []*Note  // of these texts; nil where a text is not kept in memory
 }
+
+// Note is what a reader found out about a text, for as long as the text is kept in memory. It
+// takes less than half of the text's bytes. Readers set it at once, so it says the same each time.
+type Note = atomic.Value
 
 // File is a file of a run.
 type File struct {

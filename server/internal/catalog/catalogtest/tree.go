@@ -179,6 +179,7 @@ func (m *treeModel) stream(q catalog.TreeQuery) (out []catalog.RunTrees) {
 	m.t.Helper()
 	for run, err := range m.c.RunsWithTrees(m.ctx(), q) {
 		m.check("RunsWithTrees", err)
+		run.Notes = nil // which texts are kept is not what it says of a run
 		out = append(out, run)
 	}
 	return out

@@ -135,6 +135,7 @@ type treeRef struct {
 	run            int // its place in the page
 	rowid, version int64
 	into           *string
+	note           **catalog.Note
 }
 
 // page reads the next runs, at least one where there is one. Runs and texts are of one moment.
@@ -283,7 +284,7 @@ func (r *treeReader) scanner() func(rows *sql.Rows) (run catalog.RunTrees, refs 
 		into = append(into, &places[i].rowid, &places[i].version)
 	}
 	refs := make([]treeRef, 0, len(r.Names))
-	texts := make([]string, treesPage*len(places))
+	texts, notes := make([]string, treesPage*len(places)), make([]*catalog.Note, treesPage*len(places))
 	return func(rows *sql.Rows) (catalog.RunTrees, []treeRef, error) {
 		run = catalog.RunTrees{Run: catalog.Run{Workspace: r.Workspace, Project: r.Project}}
 		if err := rows.Scan(into...); err != nil {
@@ -293,9 +294,10 @@ func (r *treeReader) scanner() func(rows *sql.Rows) (run catalog.RunTrees, refs 
 		copy(run.Parent[:], parent)
 		run.Place.CreatedNs = run.CreatedNs
 		run.Texts, texts, refs = texts[:len(places):len(places)], texts[len(places):], refs[:0]
+		run.Notes, notes = notes[:len(places):len(places)], notes[len(places):]
 		for i := range places {
 			if places[i].rowid.Valid {
-				refs = append(refs, treeRef{rowid: places[i].rowid.Int64, version: places[i].version.Int64, into: &run.Texts[i]})
+				refs = append(refs, treeRef{rowid: places[i].rowid.Int64, version: places[i].version.Int64, into: &run.Texts[i], note: &run.Notes[i]})
 			}
 		}
 		if r.Brief || string(tags) == `[]` {

@@ -81,6 +81,17 @@ func (r record) Field(name string) (value []byte, ok bool) {
 	return nil, false
 }
 
+// Index is where the members of a field lie.
+func (r record) Index(name string) loose.Index {
+	switch name {
+	case "config":
+		return indexOf(r.config, r.configNote)
+	case "summaryMetrics":
+		return indexOf(r.summary, r.summaryNote)
+	}
+	return nil
+}
+
 // listed is a list that was asked for, so that its pages are of one moment.
 type listed struct {
 	ids           []model.RunID
@@ -211,7 +222,7 @@ func (r *Receiver) each(ctx context.Context, s *selection, do func(run *foundRun
 		if err := ctx.Err(); err != nil { // a filter may take its time with each run
 			return err
 		}
-		*found = *foundOf(&run.Run, q.Names, run.Texts)
+		*found = *foundOf(&run, q.Names)
 		is, err := s.filter.Match(record{found})
 		if err != nil {
 			return err
@@ -344,7 +355,7 @@ func (r *Receiver) runs(ctx context.Context, at place, args graph.Args) (graph.F
 		if err != nil {
 			return nil, err
 		}
-		edges = append(edges, edge{r.runFields(foundOf(&run.Run, q.Names, run.Texts)), itoa(places[run.ID])})
+		edges = append(edges, edge{r.runFields(foundOf(&run, q.Names)), itoa(places[run.ID])})
 	}
 	return connection(edges, itoa(to), more), nil
 }
@@ -367,7 +378,7 @@ func (r *Receiver) aged(ctx context.Context, s *selection, cursor string, limit 
 			return connection(edges, end, true), nil
 		}
 		end = fmt.Sprintf("%d.%d", run.Place.CreatedNs, run.Place.Number)
-		edges = append(edges, edge{r.runFields(foundOf(&run.Run, q.Names, run.Texts)), end})
+		edges = append(edges, edge{r.runFields(foundOf(&run, q.Names)), end})
 	}
 	return connection(edges, end, false), nil
 }

@@ -14,6 +14,21 @@ import (
 type foundRun struct {
 	catalog.Run
 	config, summary, about string
+	// Where the members of config and summary lie is noted here; nil for texts that are read once.
+	configNote, summaryNote *catalog.Note
+}
+
+// indexOf is the index of a text that is kept with its note: made by the first who asks for it.
+func indexOf(text string, note *catalog.Note) loose.Index {
+	if note == nil {
+		return nil
+	}
+	if known, is := note.Load().(loose.Index); is {
+		return known
+	}
+	made := loose.NewIndex(readOnly(text))
+	note.Store(made)
+	return made
 }
 
 // readOnly is a text without a copy: lists look at those of thousands of runs.
@@ -22,17 +37,21 @@ func readOnly(text string) []byte { return unsafe.Slice(unsafe.StringData(text),
 // treesOfRun are those that a run of the API has, in this order.
 func treesOfRun() []string { return []string{treeConfig, treeSummary, treeAbout} }
 
-// foundOf is a run with the trees of some names; texts are in their order.
-func foundOf(run *catalog.Run, names, texts []string) *foundRun {
-	found := &foundRun{Run: *run}
+// foundOf is a run that was read with the trees of some names.
+func foundOf(run *catalog.RunTrees, names []string) *foundRun {
+	found := &foundRun{Run: run.Run}
 	for i, name := range names {
+		var note *catalog.Note
+		if run.Notes != nil {
+			note = run.Notes[i]
+		}
 		switch name {
 		case treeConfig:
-			found.config = texts[i]
+			found.config, found.configNote = run.Texts[i], note
 		case treeSummary:
-			found.summary = texts[i]
+			found.summary, found.summaryNote = run.Texts[i], note
 		case treeAbout:
-			found.about = texts[i]
+			found.about = run.Texts[i]
 		}
 	}
 	return found
@@ -48,8 +67,7 @@ func (r *Receiver) readRun(ctx context.Context, id model.RunID) (*foundRun, erro
 	if err != nil {
 		return nil, err
 	}
-	names := treesOfRun()
-	return foundOf(run, names, []string{trees[treeConfig], trees[treeSummary], trees[treeAbout]}), nil
+	return &foundRun{Run: *run, config: trees[treeConfig], summary: trees[treeSummary], about: trees[treeAbout]}, nil
 }
 
 func (r *Receiver) runObject(ctx context.Context, id model.RunID) (graph.Object, error) {

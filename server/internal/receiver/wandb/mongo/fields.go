@@ -3,6 +3,8 @@ package mongo
 import (
 	"slices"
 	"strings"
+
+	"github.com/kymogram/kymogram/server/internal/loose"
 )
 
 // Record gives the fields of a run as JSON texts, by the names that Fields lists.
@@ -10,6 +12,20 @@ import (
 // does not have is not ok.
 type Record interface {
 	Field(name string) (value []byte, ok bool)
+}
+
+// Indexed is a Record that knows where the members of some of its fields lie.
+type Indexed interface {
+	Record
+	// Index is that of a field, nil where the Record has none.
+	Index(name string) loose.Index
+}
+
+func indexOf(r Record, name string) loose.Index {
+	if r, is := r.(Indexed); is {
+		return r.Index(name)
+	}
+	return nil
 }
 
 // shape is what lies below a field.

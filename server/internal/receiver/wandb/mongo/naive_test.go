@@ -76,13 +76,18 @@ func TestMatchesAsNaive(t *testing.T) {
 		}
 		got := []int{}
 		for place, one := range q.runs {
-			ok, err := f.Match(heard{one, func(name string) {
+			record := heard{one, func(name string) {
 				if !f.Uses(name) {
 					t.Errorf("%s asks for %s, and says that it does not", q.about, name)
 				}
-			}})
-			if err != nil {
-				t.Fatal(err)
+			}}
+			ok, err := f.Match(record)
+			byIndex, failed := f.Match(withIndex{record})
+			if err != nil || failed != nil {
+				t.Fatal(err, failed)
+			}
+			if ok != byIndex {
+				t.Errorf("%s on %s is %t, with an index %t", q.about, one, ok, byIndex)
 			}
 			if ok {
 				got = append(got, place)
@@ -311,6 +316,14 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// withIndex is a Record that finds members by an index.
+type withIndex struct{ Record }
+
+func (w withIndex) Index(name string) loose.Index {
+	text, _ := w.Field(name)
+	return loose.NewIndex(text)
 }
 
 // heard is a Record that tells which fields are asked for.

@@ -18,14 +18,15 @@ func (p *path) values(r Record, to [][]byte) [][]byte {
 	if v = bytes.TrimSpace(v); p.rest == "" {
 		return append(to, v)
 	}
+	index := indexOf(r, p.field)
 	if p.shape != settings {
-		return descend(v, p.rest, to, false)
+		return descend(v, index, p.rest, to, false)
 	}
-	if found := descend(v, p.rest, to, true); len(found) > len(to) {
+	if found := descend(v, index, p.rest, to, true); len(found) > len(to) {
 		return found
 	}
 	if rest, ok := strings.CutSuffix(p.rest, ".value"); ok {
-		return descend(v, rest, to, true)
+		return descend(v, index, rest, to, true)
 	}
 	return to
 }
@@ -48,12 +49,13 @@ func follow(v []byte, rest string, to [][]byte) [][]byte {
 	if rest == "" {
 		return append(to, v)
 	}
-	return descend(v, rest, to, false)
+	return descend(v, nil, rest, to, false)
 }
 
 // descend finds the keys that a path can begin with, and goes on from the longest
-// one that leads to something. The values of a wrapped object are unwrapped.
-func descend(v []byte, rest string, to [][]byte, wrapped bool) [][]byte {
+// one that leads to something. The values of a wrapped object are unwrapped. An index saves
+// the walk through v.
+func descend(v []byte, index loose.Index, rest string, to [][]byte, wrapped bool) [][]byte {
 	switch loose.KindOf(v) {
 	case loose.Array:
 		return scatter(v, rest, to)
@@ -63,9 +65,13 @@ func descend(v []byte, rest string, to [][]byte, wrapped bool) [][]byte {
 	}
 	var few [4]hit
 	hits := few[:0]
-	for key, val := range loose.Pairs(v) {
-		if size, ok := begins(rest, key); ok {
-			hits = put(hits, hit{size, val})
+	if index != nil {
+		for key, val := range index.Pairs(v) {
+			hits = consider(hits, rest, key, val)
+		}
+	} else { // apart, so that no iterator is allocated
+		for key, val := range loose.Pairs(v) {
+			hits = consider(hits, rest, key, val)
 		}
 	}
 	for _, h := range hits {
@@ -88,6 +94,14 @@ type hit struct {
 	val  []byte
 }
 
+// consider puts a member whose key a path can begin with.
+func consider(hits []hit, rest string, key, val []byte) []hit {
+	if size, ok := begins(rest, key); ok {
+		return put(hits, hit{size, val})
+	}
+	return hits
+}
+
 // put keeps the longest keys first; a later value of a key replaces the earlier one.
 func put(hits []hit, h hit) []hit {
 	i := 0
@@ -107,6 +121,9 @@ func put(hits []hit, h hit) []hit {
 // begins says whether a path begins with a key, which is quoted.
 func begins(rest string, quoted []byte) (size int, ok bool) {
 	key := quoted[1 : len(quoted)-1]
+	if len(key) > 0 && key[0] != '\\' && (rest == "" || key[0] != rest[0]) {
+		return 0, false // most keys end here
+	}
 	if bytes.IndexByte(key, '\\') >= 0 {
 		text, faithful := loose.Text(quoted)
 		if !faithful {
@@ -141,7 +158,7 @@ func scatter(v []byte, rest string, to [][]byte) [][]byte {
 			return follow(e, below, to)
 		case !numbered && loose.KindOf(e) == loose.Object:
 			before := len(to)
-			if to = descend(e, rest, to, false); len(to) == before {
+			if to = descend(e, nil, rest, to, false); len(to) == before {
 				to = append(to, nil)
 			}
 		}

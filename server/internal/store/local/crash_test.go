@@ -163,6 +163,7 @@ func crashWhileRecovering(t *testing.T, fs *faultfs.FS, random *rand.Rand) *faul
 // TestDamage flips bits and cuts files. Points may be missing, and counted, but
 // none is wrong, none is invented, and nothing panics.
 func TestDamage(t *testing.T) {
+	alone(t)
 	random := rand.New(rand.NewPCG(5, 6))
 	run, w := model.RunID{1}, model.WriterID{1}
 	base := faultfs.New()

@@ -156,6 +156,7 @@ func TestCopyOfARunningEngine(t *testing.T) {
 // TestInspectFindsEveryFlip flips one bit anywhere in a folder: either inspection
 // finds it or nothing that is read has changed.
 func TestInspectFindsEveryFlip(t *testing.T) {
+	alone(t)
 	random := rand.New(rand.NewPCG(8, 9))
 	base := faultfs.New()
 	e, err := local.Open(t.Context(), config(base))
@@ -169,11 +170,8 @@ func TestInspectFindsEveryFlip(t *testing.T) {
 	if len(whole.Damage) != 0 || whole.Deleted != 1 || len(whole.Runs) != 2 || whole.Points == 0 || whole.Torn != 0 {
 		t.Fatalf("%+v", whole)
 	}
+	const flips = 600
 	missed := 0
-	flips := 600
-	if testing.Short() { // as the race detector runs it, of which one goroutine needs less
-		flips = 20
-	}
 	for range flips {
 		fs := base.Crash(random)
 		names := fs.Names()

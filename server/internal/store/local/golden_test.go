@@ -28,6 +28,7 @@ func openGolden(t *testing.T, dir string) *storetest.Harness {
 // TestEveryFormatOpens reads folders that earlier versions wrote, byte for byte
 // as they lie in git, and keeps them right while it rewrites them.
 func TestEveryFormatOpens(t *testing.T) {
+	alone(t)
 	if *writeGolden != "" {
 		writeGoldenFolder(t, filepath.Join("testdata", *writeGolden))
 	}
@@ -43,11 +44,7 @@ func TestEveryFormatOpens(t *testing.T) {
 			}
 			h := openGolden(t, dir)
 			defer func() { _ = h.Engine.Close() }()
-			stages := 6
-			if testing.Short() { // as the race detector runs it, of which one goroutine needs less
-				stages = 2
-			}
-			for stage := range stages {
+			for stage := range 6 {
 				points, err := storetest.CheckGolden(t.Context(), h)
 				if err != nil || points < 600 || h.Engine.Stats().Quarantined != 0 {
 					t.Fatalf("stage %d: %d points, %d damaged, %v", stage, points, h.Engine.Stats().Quarantined, err)

@@ -100,6 +100,7 @@ func (g *growing) check(t *testing.T, from, to, n int) {
 // since neighbouring groups of some flushes become a long one; every zoom into it is
 // what was sent, live, after merges and after a restart.
 func TestMemoryAPointFalls(t *testing.T) {
+	alone(t)
 	dir := t.TempDir()
 	g := &growing{e: must(local.Open(t.Context(), local.Config{Dir: dir, FS: hasty{wal.OS{}}})), run: model.RunID{1}}
 	defer func() { _ = g.e.Close() }()

@@ -107,11 +107,8 @@ func readAll(t *testing.T, e *local.Engine, l store.Series) (out map[int64]float
 // TestSinglePoints: points that share their rows with no other are read as they were sent.
 // They are few, or more than wait at once; in memory, flushed, merged, or read from the log.
 func TestSinglePoints(t *testing.T) {
-	seeds := uint64(3)
-	if testing.Short() { // as the race detector runs it, to which all are the same
-		seeds = 1
-	}
-	for seed := range seeds {
+	alone(t)
+	for seed := range uint64(3) {
 		disk := faultfs.New()
 		open := func() *local.Engine {
 			return must(local.Open(t.Context(), local.Config{Dir: "/data", FS: disk, CompactFiles: 3}))

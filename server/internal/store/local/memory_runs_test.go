@@ -37,6 +37,7 @@ func runNumber(i int) (id model.RunID) {
 
 // TestMemoryOfRuns is TestMemoryOfSeries for runs of one series of one point.
 func TestMemoryOfRuns(t *testing.T) {
+	alone(t)
 	const n = 4000
 	config := local.Config{Dir: t.TempDir(), FS: hasty{wal.OS{}}}
 	e := must(local.Open(t.Context(), config))

@@ -14,6 +14,7 @@ import (
 // TestMergeOfTexts merges texts that lie in the file in a thousandth of their bytes. A merge
 // may not read them all at once, so it allocates much less than they have; all are there.
 func TestMergeOfTexts(t *testing.T) {
+	alone(t)
 	e := must(local.Open(t.Context(), local.Config{Dir: t.TempDir(), FS: hasty{wal.OS{}}, MemoryBytes: 64 << 20}))
 	defer e.Close()
 	run := model.RunID{1}

@@ -12,6 +12,7 @@ import (
 // TestMemoryOfAPage reads long pages of numbers, in memory and in segments. The first read
 // of a segment decodes it too.
 func TestMemoryOfAPage(t *testing.T) {
+	alone(t)
 	const rows, batch, inMemory, decoded = 200_000, 10_000, 100, 300
 	e := must(local.Open(t.Context(), local.Config{Dir: t.TempDir()}))
 	defer e.Close()

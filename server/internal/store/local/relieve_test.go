@@ -37,6 +37,7 @@ func held(t *testing.T, e *local.Engine) {
 // TestRelieve writes to and reads many runs in turn that together take many times the
 // memory: what is not in use makes room, and nothing is refused.
 func TestRelieve(t *testing.T) {
+	alone(t)
 	e := small(t, t.TempDir())
 	defer e.Close()
 	const runs, series = 40, 1000
@@ -64,6 +65,7 @@ func TestRelieve(t *testing.T) {
 // TestNoMemoryForSeries sends a run ever more series. What does not fit is refused,
 // what was acknowledged is there, also after another start.
 func TestNoMemoryForSeries(t *testing.T) {
+	alone(t)
 	dir, run := t.TempDir(), model.RunID{1}
 	e := small(t, dir)
 	if err := e.PutAttempt(t.Context(), run, model.Attempt{Number: 1}); err != nil {
@@ -103,6 +105,7 @@ func TestNoMemoryForSeries(t *testing.T) {
 
 // TestNoMemoryForRuns makes runs until there may be no more: those there are go on.
 func TestNoMemoryForRuns(t *testing.T) {
+	alone(t)
 	dir := t.TempDir()
 	e := small(t, dir)
 	made, refused := 0, error(nil)

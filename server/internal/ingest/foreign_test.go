@@ -12,6 +12,7 @@ import (
 
 // A request of many new runs opens a part of them. Sent again it goes on, and then all are there.
 func TestARequestOpensSoManyRuns(t *testing.T) {
+	alone(t)
 	n := start(t)
 	door := n.Foreign("influx")
 	var parts []ingest.Part
@@ -61,6 +62,7 @@ func TestRefusedPointsMakeNoRun(t *testing.T) {
 
 // Attempts with many attributes come a part at a time, and in the order of the request.
 func TestARequestDescribesSoManyAttempts(t *testing.T) {
+	alone(t)
 	n := start(t)
 	door := n.Foreign("influx")
 	var parts []ingest.Part
@@ -79,5 +81,14 @@ func TestARequestDescribesSoManyAttempts(t *testing.T) {
 		if code := model.CodeOf(err); ack.Stored != want || (code == model.CodeUnavailable) != (want < 250) {
 			t.Errorf("try %d: %d points stored, want %d: %v", try+1, ack.Stored, want, err)
 		}
+	}
+}
+
+// alone skips a test in which one goroutine works, where -short says that the race detector
+// looks on: it would take minutes and find nothing.
+func alone(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("one goroutine works here")
 	}
 }

@@ -75,6 +75,7 @@ func answers(t *testing.T, e *local.Engine) (out []any) {
 // second time: every read answers the same, before a merge and after it, also after a
 // restart. A merge keeps one copy.
 func TestSentTwiceIsSentOnce(t *testing.T) {
+	alone(t)
 	for _, rule := range []model.Uniqueness{model.UniqueTime, model.UniqueStep, model.UniqueAxes} {
 		t.Run(fmt.Sprint(rule), func(t *testing.T) {
 			fs, other := faultfs.New(), faultfs.New()

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -153,3 +154,9 @@ func (k *Keeper) Kill() {
 	_ = k.cmd.Wait()
 	k.cmd = nil
 }
+
+// Freeze stops it where it is, until [Keeper.Thaw].
+func (k *Keeper) Freeze(t testing.TB) { signal(t, k.cmd, syscall.SIGSTOP) }
+
+// Thaw lets it go on.
+func (k *Keeper) Thaw(t testing.TB) { signal(t, k.cmd, syscall.SIGCONT) }

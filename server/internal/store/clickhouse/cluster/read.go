@@ -104,14 +104,18 @@ func (r *replica) count(ctx context.Context, table string, f *curve.Facts) (uint
 	}
 	top := f.Spans[len(f.Spans)-1].Last
 	var fresh uint64
-	statement := fmt.Sprintf("SELECT count() FROM %s PREWHERE lsn > %d WHERE %s AND (%s)", table, old.top, curve.OfRun(f.Run), curve.Within(f.Spans))
-	if err := r.conn.QueryRow(ctx, statement).Scan(&fresh); err != nil {
+	if err := r.conn.QueryRow(ctx, counting(table, f, old.top)).Scan(&fresh); err != nil {
 		return 0, fmt.Errorf("count the points of a run: %w", err)
 	}
 	if fresh += old.points; fresh == f.Points {
 		r.keep(f.Run, verdict{fresh, top, old.at})
 	}
 	return fresh, nil
+}
+
+// counting asks for the rows of a run that count, past a log position.
+func counting(table string, f *curve.Facts, top uint64) string {
+	return fmt.Sprintf("SELECT count() FROM %s PREWHERE lsn > %d WHERE %s AND (%s)", table, top, curve.OfRun(f.Run), curve.Within(f.Spans))
 }
 
 func (r *replica) verdict(run model.RunID) verdict {

@@ -28,7 +28,7 @@ func (c *Cluster) Delete(ctx context.Context, shard uint32, where string) error 
 	}
 	for _, r := range list {
 		var running uint64
-		if err := r.conn.QueryRow(ctx, "SELECT count() FROM system.mutations WHERE database = currentDatabase() AND table = "+text(c.local())+" AND NOT is_done").Scan(&running); err != nil {
+		if err := r.conn.QueryRow(ctx, runningOf(c.local())).Scan(&running); err != nil {
 			return fmt.Errorf("look for mutations at %s: %w", r.address, err)
 		}
 		if running > 0 {
@@ -45,10 +45,20 @@ func (c *Cluster) Delete(ctx context.Context, shard uint32, where string) error 
 func (c *Cluster) Bytes(ctx context.Context) (n uint64, err error) {
 	for r := range c.replicas() {
 		var here uint64
-		if err := r.conn.QueryRow(ctx, "SELECT sum(bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = "+text(c.local())).Scan(&here); err != nil {
+		if err := r.conn.QueryRow(ctx, bytesOf(c.local())).Scan(&here); err != nil {
 			return 0, fmt.Errorf("ask %s for its size: %w", r.address, err)
 		}
 		n += here
 	}
 	return n, nil
+}
+
+// runningOf asks how much of a server is still to delete.
+func runningOf(table string) string {
+	return "SELECT count() FROM system.mutations WHERE database = currentDatabase() AND table = " + text(table) + " AND NOT is_done"
+}
+
+// bytesOf asks how much a table takes.
+func bytesOf(table string) string {
+	return "SELECT sum(bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = " + text(table)
 }

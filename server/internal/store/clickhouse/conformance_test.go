@@ -26,6 +26,10 @@ func TestClusterConformance(t *testing.T) {
 
 func conform(t *testing.T, r *rig, run func(*testing.T, func(testing.TB) *storetest.Harness)) {
 	t.Helper()
+	cases := 2
+	if r.cluster != nil { // five servers share this machine, and one history is thousands of questions
+		cases = 1
+	}
 	r.open(t, "a") // makes the tables
 	run(t, func(t testing.TB) *storetest.Harness {
 		r.clear(t)
@@ -34,7 +38,7 @@ func conform(t *testing.T, r *rig, run func(*testing.T, func(testing.TB) *storet
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &storetest.Harness{Engine: e, Cases: 2}
+		h := &storetest.Harness{Engine: e, Cases: cases}
 		h.Reopen = func() (store.Engine, error) {
 			_ = h.Engine.Close() // it closes connections, as the end of a process does, and nothing else
 			return reopen()

@@ -56,19 +56,27 @@ func (e *Engine) ListSeries(ctx context.Context, run model.RunID, f store.Series
 	return out.list, out.more, err
 }
 
+// nearest is the run of a request, or the first that it inherits from.
+func nearest(run model.RunID, ancestors []store.Ancestor) model.RunID {
+	if run.IsZero() && len(ancestors) > 0 {
+		return ancestors[0].Run
+	}
+	return run
+}
+
 // Curve implements [store.Reader].
 func (e *Engine) Curve(ctx context.Context, q store.CurveRequest) (store.Series, error) {
-	return read(ctx, e, q.Run, func(r *curve.Reader) (store.Series, error) { return r.Curve(ctx, q) })
+	return read(ctx, e, nearest(q.Run, q.Ancestors), func(r *curve.Reader) (store.Series, error) { return r.Curve(ctx, q) })
 }
 
 // Scan implements [store.Reader].
 func (e *Engine) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, error) {
-	return read(ctx, e, q.Run, func(r *curve.Reader) (*store.Rows, error) { return r.Scan(ctx, q) })
+	return read(ctx, e, nearest(q.Run, q.Ancestors), func(r *curve.Reader) (*store.Rows, error) { return r.Scan(ctx, q) })
 }
 
 // Buckets implements [store.Reader].
 func (e *Engine) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.Bucket, error) {
-	return read(ctx, e, q.Run, func(r *curve.Reader) ([]store.Bucket, error) { return r.Buckets(ctx, q) })
+	return read(ctx, e, nearest(q.Run, q.Ancestors), func(r *curve.Reader) ([]store.Bucket, error) { return r.Buckets(ctx, q) })
 }
 
 // Select implements [store.Selector]. Each run is read by a server of its own.

@@ -67,14 +67,7 @@ func (r *rig) database() string {
 	return name
 }
 
-// servers are those with rows of points, and table is where.
-func (r *rig) servers() []*chkit.Server {
-	if r.cluster == nil {
-		return []*chkit.Server{r.points}
-	}
-	return r.cluster.All()
-}
-
+// table is where the rows of a server are.
 func (r *rig) table() string {
 	if r.cluster == nil {
 		return r.database() + ".points"

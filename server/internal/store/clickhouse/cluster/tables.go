@@ -15,7 +15,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	for i, shard := range c.shards {
 		var failed []error
 		for _, r := range shard {
-			if err := c.make(ctx, r); err != nil {
+			if err := c.tables(ctx, r); err != nil {
 				failed = append(failed, fmt.Errorf("%s: %w", r.address, err))
 			}
 		}
@@ -29,7 +29,10 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return nil
 }
 
-func (c *Cluster) make(ctx context.Context, r *replica) error {
+func (c *Cluster) tables(ctx context.Context, r *replica) error {
+	if c.name != "" && !r.alive(ctx) {
+		return model.Errorf(model.CodeUnavailable, "the server does not answer")
+	}
 	for _, statement := range c.statements() {
 		if err := r.note(r.conn.Exec(ctx, statement)); err != nil {
 			return unreachable(err)

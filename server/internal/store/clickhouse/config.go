@@ -7,8 +7,8 @@ import (
 
 // Config is what a user sets. The zero value of all but the two addresses and Node works.
 type Config struct {
-	// Points is the address of ClickHouse, clickhouse://USER:PASSWORD@HOST:9000/DATABASE, of
-	// several hosts with commas between. The database exists; the table is made.
+	// Points is the address of ClickHouse, see [cluster.Options]. The database exists; the tables
+	// are made.
 	Points string
 	// Ledger is the address of a PostgreSQL database, which may be the catalog's.
 	Ledger string

@@ -46,6 +46,8 @@ type Options struct {
 	Hold time.Duration
 	// Connections is how many there are at most.
 	Connections int32
+	// Shards is over how many new runs are spread; 0 is 1.
+	Shards int
 }
 
 // Ledger is safe for parallel use.
@@ -54,6 +56,7 @@ type Ledger struct {
 	node   []byte
 	holder []byte // of this life of the node
 	hold   time.Duration
+	shards int
 }
 
 // Open connects to a database, see [psql.Parse], and migrates it.
@@ -78,7 +81,7 @@ func Open(ctx context.Context, place string, o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, failure("open the ledger", err)
 	}
-	l := &Ledger{pool: pool, node: []byte(o.Node), holder: make([]byte, 16), hold: o.Hold}
+	l := &Ledger{pool: pool, node: []byte(o.Node), holder: make([]byte, 16), hold: o.Hold, shards: max(o.Shards, 1)}
 	_, _ = rand.Read(l.holder) // it never fails
 	if err := l.Beat(ctx); err != nil {
 		pool.Close()

@@ -50,6 +50,9 @@ func (s *Service) edit(ctx context.Context, run *catalog.Run, updates []model.Up
 	if err := s.drainLocked(ctx, state); err != nil {
 		return err
 	}
+	if err := s.catchUp(ctx, state, all); err != nil {
+		return err
+	}
 	if err := s.deps.Catalog.Apply(ctx, run.ID, model.WriterID{}, 0, updates, s.deps.Now()); err != nil {
 		return err
 	}

@@ -2,7 +2,13 @@ package clickhouse
 
 import (
 	"log/slog"
+	"net"
+	"strings"
 	"time"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/kymogram/kymogram/internal/model"
 )
 
 // Config is what a user sets. The zero value of all but the two addresses and Node works.
@@ -12,7 +18,9 @@ type Config struct {
 	Points string
 	// Ledger is the address of a PostgreSQL database, which may be the catalog's.
 	Ledger string
-	// Node names this server among those that share the two, for ever.
+	// Password is that of an address that has none.
+	Password string
+	// Node names the data folder of this server.
 	Node string
 	// SeriesPerRunLimit refuses records that would make more series; 1,000,000.
 	SeriesPerRunLimit int
@@ -46,4 +54,41 @@ func orDefault[T comparable](v, otherwise T) T {
 		return otherwise
 	}
 	return v
+}
+
+// Check refuses an address that is not one of a ClickHouse database. Errors do not repeat it: it
+// may have a password.
+func Check(place string) error {
+	_, err := parse(place)
+	return err
+}
+
+func parse(place string) (*driver.Options, error) {
+	if !strings.HasPrefix(place, "clickhouse://") {
+		return nil, errAddress()
+	}
+	options, err := driver.ParseDSN(place)
+	if err != nil || len(options.Addr) == 0 || options.Auth.Database == "" {
+		return nil, errAddress()
+	}
+	for _, addr := range options.Addr {
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+			return nil, errAddress()
+		}
+	}
+	return options, nil
+}
+
+func errAddress() error {
+	return model.Errorf(model.CodeInvalid, "what is given is no address of a ClickHouse database").
+		WithHint("Write clickhouse://USER@HOST:9000/DATABASE, with the password in CLICKHOUSE_PASSWORD.")
+}
+
+// Named is an address as it may be shown: without user, password and settings.
+func Named(place string) string {
+	options, err := parse(place)
+	if err != nil {
+		return "clickhouse://…"
+	}
+	return "clickhouse://" + strings.Join(options.Addr, ",") + "/" + options.Auth.Database
 }

@@ -1,6 +1,7 @@
 package clickhouse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,12 +63,11 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 
 // connect opens ClickHouse, and makes the table.
 func connect(ctx context.Context, cfg Config) (clickhouse.Conn, error) {
-	options, err := driver.ParseDSN(cfg.Points)
+	options, err := parse(cfg.Points)
 	if err != nil {
-		// The address may have a password, so the error is not passed on.
-		return nil, model.Errorf(model.CodeInvalid, "what is given is no address of a ClickHouse database").
-			WithHint("Write clickhouse://USER:PASSWORD@HOST:9000/DATABASE.")
+		return nil, err
 	}
+	options.Auth.Password = cmp.Or(options.Auth.Password, cfg.Password)
 	options.MaxOpenConns, options.MaxIdleConns = connections, connections
 	options.DialTimeout = 5 * time.Second
 	conn, err := driver.Open(options)

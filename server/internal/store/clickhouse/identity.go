@@ -97,3 +97,6 @@ func (e *Engine) Probe(ctx context.Context) error {
 	}
 	return e.ledger.Probe(ctx)
 }
+
+// Node is the name of this server's data folder.
+func (e *Engine) Node() string { return e.cfg.Node }

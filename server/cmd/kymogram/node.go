@@ -254,7 +254,11 @@ func (n *node) blobStore(ctx context.Context, secret []byte) (blobs, error) {
 	if err := n.claimFiles(ctx, "s3://"+place.Bucket+"/"+place.Prefix); err != nil {
 		return nil, err
 	}
-	return s3.Open(ctx, place, filepath.Join(folder, "tmp"), owner("a bucket", secret))
+	bucket, err := s3.Open(ctx, place, filepath.Join(folder, "tmp"), owner("a bucket", secret))
+	if err == nil && n.member != nil {
+		bucket.Guarded(n.member.Guard())
+	}
+	return bucket, err
 }
 
 func (n *node) openBlobs(ctx context.Context) error {
@@ -291,6 +295,9 @@ func (n *node) wire(ctx context.Context) error {
 	n.links = auth.NewLinks(time.Now)
 	n.live = live.New(totals{n}, live.Options{Log: n.log})
 	n.summaries = summary.NewKeeper(n.engine, n.catalog, time.Now, n.log)
+	if n.member != nil {
+		n.summaries.Shared()
+	}
 	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash, RetentionAge: n.config.Retention.Age, RetentionBytes: n.config.Retention.Bytes}, ingest.Deps{
 		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Shared: n.sharedLog(), Space: n.space, Blobs: n.blobs, Catalog: n.catalog, Views: n.catalog, Artifacts: n.catalog, Names: n.catalog,
 		Auth: n.keyring, Live: news{n.live, n.summaries}, Now: time.Now, Log: n.log,

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/ledger"
 )
 
 // A table of points is of one ledger: with another, nothing in it would count. So its first row
@@ -88,6 +89,9 @@ func (e *Engine) ClaimFiles(ctx context.Context, place string) error {
 	}
 	return refused.WithHint("Give each server the same --blob. To use another place, stop all servers, copy the files there, and run in PostgreSQL: UPDATE ledger_store SET files = NULL")
 }
+
+// Guard is a lock of all servers of the store, for their files.
+func (e *Engine) Guard() ledger.Guard { return e.ledger.Guard() }
 
 // Probe fails as a write would now.
 func (e *Engine) Probe(ctx context.Context) error {

@@ -168,7 +168,10 @@ func TestServersOfAStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const half = 500
+	half, lines := 500, int64(40)
+	if os.Getenv("CLUSTER") != "" {
+		half, lines = 50_000, 1000
+	}
 	logged := func(from, to int) {
 		for i := from; i < to; i++ {
 			if err := errors.Join(run.Log("loss", float64(i)), run.AddTags(fmt.Sprint("tag", i%7))); err != nil {
@@ -183,7 +186,7 @@ func TestServersOfAStore(t *testing.T) {
 	for w := range acked {
 		writers.Go(func() {
 			at := []string{first.address, second.address}
-			for i := int64(1); i <= 40; {
+			for i := int64(1); i <= lines; {
 				if down.Load() {
 					at[0] = second.address
 				}

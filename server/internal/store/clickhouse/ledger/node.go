@@ -18,7 +18,7 @@ const deadAfter = "1 minute"
 // begin ends the earlier lives of this server, and begins one.
 func (l *Ledger) begin(ctx context.Context) error {
 	_, err := l.pool.Exec(ctx, `DELETE FROM ledger_nodes WHERE folder = $1 OR seen < now() - interval '1 day'`, l.folder)
-	return errors.Join(failure("begin a life of the node", err), l.Beat(ctx))
+	return errors.Join(failure("begin the node", err), l.Beat(ctx))
 }
 
 // Beat says that this node works.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -42,18 +43,25 @@ func Any(t testing.TB) *Server {
 // Start makes an empty server in a folder of its own, and waits until it answers.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{binary: binary(t), folder: t.TempDir()}
-	ports := ports(t, 2)
-	s.Addrs, s.http = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))}, ports[1]
+	s := prepare(t, ports(t, 2), "")
+	s.Serve(t)
+	return s
+}
+
+// prepare makes a folder for a server on two ports, the native and the HTTP one. More is for its
+// configuration.
+func prepare(t testing.TB, ports []int, more string) *Server {
+	t.Helper()
+	s := &Server{binary: binary(t), folder: t.TempDir(), http: ports[1]}
+	s.Addrs = []string{net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))}
 	t.Cleanup(func() {
 		s.Kill()
 		if t.Failed() {
 			t.Logf("ClickHouse reported:\n%s", s.errors())
 		}
 	})
-	s.write(t, "config.xml", fmt.Sprintf(configuration, s.folder, ports[0], ports[1]))
+	s.write(t, "config.xml", fmt.Sprintf(configuration, s.folder, ports[0], ports[1], more))
 	s.write(t, "users.xml", users)
-	s.Serve(t)
 	return s
 }
 
@@ -95,11 +103,21 @@ func (s *Server) write(t testing.TB, name, text string) {
 // Serve starts it, also again after [Server.Kill], and waits until it answers.
 func (s *Server) Serve(t testing.TB) {
 	t.Helper()
+	s.start(t)
+	s.wait(t)
+}
+
+func (s *Server) start(t testing.TB) {
+	t.Helper()
 	s.cmd = exec.CommandContext(context.Background(), s.binary, "--config-file="+filepath.Join(s.folder, "config.xml"))
 	s.cmd.Dir = s.folder
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+func (s *Server) wait(t testing.TB) {
+	t.Helper()
 	for end := time.Now().Add(time.Minute); !s.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("ClickHouse does not answer:\n%s", s.errors())
@@ -120,6 +138,19 @@ func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
 	s.cmd = nil
+}
+
+// Freeze stops it where it is: connections stay, and nothing is answered until [Server.Thaw].
+func (s *Server) Freeze(t testing.TB) { signal(t, s.cmd, syscall.SIGSTOP) }
+
+// Thaw lets it go on.
+func (s *Server) Thaw(t testing.TB) { signal(t, s.cmd, syscall.SIGCONT) }
+
+func signal(t testing.TB, to *exec.Cmd, what syscall.Signal) {
+	t.Helper()
+	if err := to.Process.Signal(what); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // errors is the end of its log.

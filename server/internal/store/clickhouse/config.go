@@ -2,19 +2,15 @@ package clickhouse
 
 import (
 	"log/slog"
-	"net"
-	"strings"
 	"time"
 
-	driver "github.com/ClickHouse/clickhouse-go/v2"
-
-	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 )
 
 // Config is what a user sets. The zero value of all but the two addresses and Node works.
 type Config struct {
-	// Points is the address of ClickHouse, clickhouse://USER:PASSWORD@HOST:9000/DATABASE, of
-	// several hosts with commas between. The database exists; the table is made.
+	// Points is the address of ClickHouse, see [cluster.Options]. The database exists; the tables
+	// are made.
 	Points string
 	// Ledger is the address of a PostgreSQL database, which may be the catalog's.
 	Ledger string
@@ -56,39 +52,8 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// Check refuses an address that is not one of a ClickHouse database. Errors do not repeat it: it
-// may have a password.
-func Check(place string) error {
-	_, err := parse(place)
-	return err
-}
-
-func parse(place string) (*driver.Options, error) {
-	if !strings.HasPrefix(place, "clickhouse://") {
-		return nil, errAddress()
-	}
-	options, err := driver.ParseDSN(place)
-	if err != nil || len(options.Addr) == 0 || options.Auth.Database == "" {
-		return nil, errAddress()
-	}
-	for _, addr := range options.Addr {
-		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
-			return nil, errAddress()
-		}
-	}
-	return options, nil
-}
-
-func errAddress() error {
-	return model.Errorf(model.CodeInvalid, "what is given is no address of a ClickHouse database").
-		WithHint("Write clickhouse://USER@HOST:9000/DATABASE, with the password in CLICKHOUSE_PASSWORD.")
-}
+// Check refuses an address that is not one of a ClickHouse database.
+func Check(place string) error { return cluster.Check(place) }
 
 // Named is an address as it may be shown: without user, password and settings.
-func Named(place string) string {
-	options, err := parse(place)
-	if err != nil {
-		return "clickhouse://…"
-	}
-	return "clickhouse://" + strings.Join(options.Addr, ",") + "/" + options.Auth.Database
-}
+func Named(place string) string { return cluster.Named(place) }

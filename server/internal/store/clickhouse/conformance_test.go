@@ -16,7 +16,16 @@ func TestConformance(t *testing.T) {
 	if os.Getenv("CLUSTER") == "" { // the rest takes some minutes: make test-cluster
 		run = storetest.RunFixed
 	}
-	r := newRig(t)
+	conform(t, newRig(t), run)
+}
+
+// TestClusterConformance is the same with a cluster.
+func TestClusterConformance(t *testing.T) {
+	conform(t, newCluster(t), storetest.Run)
+}
+
+func conform(t *testing.T, r *rig, run func(*testing.T, func(testing.TB) *storetest.Harness)) {
+	t.Helper()
 	r.open(t, "a") // makes the tables
 	run(t, func(t testing.TB) *storetest.Harness {
 		r.clear(t)

@@ -1,38 +1,28 @@
 package clickhouse
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"sync/atomic"
-	"time"
-
-	driver "github.com/ClickHouse/clickhouse-go/v2"
-	clickhouse "github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
-	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/ledger"
 )
 
 var _ store.Engine = (*Engine)(nil)
 
-// table is that of points, in the database of the address.
-const table = "points"
-
-// connections is how many there are to each of the two servers, at most.
+// connections is how many there are to each server, at most.
 const connections = 16
 
 // Engine is safe for parallel use.
 type Engine struct {
 	cfg    Config
-	points clickhouse.Conn
-	table  string
+	points *cluster.Cluster
 	ledger *ledger.Ledger
-	reader *curve.Reader
 	leases *leases
 	queue  *queue
 
@@ -47,63 +37,18 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Node == "" {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a name of this server")
 	}
-	points, err := connect(ctx, cfg)
+	points, err := cluster.Open(ctx, cluster.Options{Address: cfg.Points, Password: cfg.Password, Node: cfg.Node, Connections: connections, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
-	l, err := ledger.Open(ctx, cfg.Ledger, ledger.Options{Node: cfg.Node, Hold: cfg.Hold, Connections: connections})
+	l, err := ledger.Open(ctx, cfg.Ledger, ledger.Options{Node: cfg.Node, Hold: cfg.Hold, Connections: connections, Shards: points.Shards()})
 	if err != nil {
 		return nil, errors.Join(err, points.Close())
 	}
 	return &Engine{
-		cfg: cfg, points: points, table: table, ledger: l, reader: curve.New(points, table, l),
+		cfg: cfg, points: points, ledger: l,
 		leases: newLeases(l), queue: newQueue(cfg.Every, cfg.GroupPoints),
 	}, nil
-}
-
-// connect opens ClickHouse, and makes the table.
-func connect(ctx context.Context, cfg Config) (clickhouse.Conn, error) {
-	options, err := parse(cfg.Points)
-	if err != nil {
-		return nil, err
-	}
-	options.Auth.Password = cmp.Or(options.Auth.Password, cfg.Password)
-	options.MaxOpenConns, options.MaxIdleConns = connections, connections
-	options.DialTimeout = 5 * time.Second
-	conn, err := driver.Open(options)
-	if err != nil {
-		return nil, fmt.Errorf("open ClickHouse: %w", err)
-	}
-	if err := conn.Exec(ctx, curve.Create(table)); err != nil {
-		return nil, errors.Join(unreachable(err), conn.Close())
-	}
-	version, err := conn.ServerVersion()
-	if err != nil {
-		return nil, errors.Join(unreachable(err), conn.Close())
-	}
-	if version.Version.Major < asyncSince {
-		return conn, nil
-	}
-	if err := conn.Close(); err != nil {
-		return nil, unreachable(err)
-	}
-	options.Settings = driver.Settings{"async_insert": 0} // it is a default of new servers
-	conn, err = driver.Open(options)
-	if err != nil {
-		return nil, fmt.Errorf("open ClickHouse: %w", err)
-	}
-	return conn, nil
-}
-
-// asyncSince is the first version whose servers may answer before rows are stored.
-const asyncSince = 21
-
-func unreachable(err error) error {
-	var known *driver.Exception
-	if errors.As(err, &known) {
-		return fmt.Errorf("make the table of points: %w", err)
-	}
-	return model.Errorf(model.CodeUnavailable, "ClickHouse cannot be reached: %v", err)
 }
 
 // Close implements [store.Engine]. What is written waits for nothing here: an answer was given

@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"context"
 	"errors"
+	"sync"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
@@ -16,7 +17,7 @@ import (
 type group struct {
 	engine  *Engine
 	desk    decision.Desk
-	rows    rows
+	rows    map[uint32]*rows // by shard
 	members map[*lease][]*request
 }
 
@@ -39,7 +40,7 @@ var errLost = errors.New("another server holds the run")
 func (e *Engine) process(requests []*request) (later []*request) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.Patience)
 	defer cancel()
-	g := &group{engine: e, members: map[*lease][]*request{}}
+	g := &group{engine: e, rows: map[uint32]*rows{}, members: map[*lease][]*request{}}
 	for _, r := range requests {
 		if g.decide(ctx, r) {
 			later = append(later, r)
@@ -51,7 +52,7 @@ func (e *Engine) process(requests []*request) (later []*request) {
 	if len(g.members) == 0 {
 		return later
 	}
-	if err := g.rows.insert(ctx, e.points, e.table); err != nil {
+	if err := g.insert(ctx); err != nil {
 		e.failed.Add(1)
 		e.cfg.Logger.Warn("insert failed, tried again", "err", err)
 		g.fail(err)
@@ -113,6 +114,36 @@ func (g *group) decide(ctx context.Context, r *request) (later bool) {
 	return false
 }
 
+// insert stores the rows, on all shards at once.
+func (g *group) insert(ctx context.Context) error {
+	failed := make([]error, 0, len(g.rows))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for shard, r := range g.rows {
+		if len(r.run) == 0 {
+			continue
+		}
+		wg.Go(func() {
+			err := g.engine.points.Insert(ctx, shard, r.proof(), r.insert)
+			mu.Lock()
+			defer mu.Unlock()
+			failed = append(failed, err)
+		})
+	}
+	wg.Wait()
+	return errors.Join(failed...)
+}
+
+// of is the rows of a lease's shard.
+func (g *group) of(l *lease) *rows {
+	r := g.rows[l.Shard]
+	if r == nil {
+		r = &rows{}
+		g.rows[l.Shard] = r
+	}
+	return r
+}
+
 // fail gives up all that the group decided.
 func (g *group) fail(cause error) {
 	for l, requests := range g.members {
@@ -171,7 +202,7 @@ func (g *group) learn(ctx context.Context, l *lease) error {
 	for i, k := range l.missing {
 		keys[i] = curve.StepKey{Series: store.SeriesID(k.Series), Episode: k.Episode, Episodic: k.Episodic}
 	}
-	next, err := g.engine.reader.NextSteps(ctx, l.ID, keys)
+	next, err := read(ctx, g.engine, l.ID, func(r *curve.Reader) ([]int64, error) { return r.NextSteps(ctx, l.ID, keys) })
 	if err != nil {
 		return err
 	}

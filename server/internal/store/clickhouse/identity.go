@@ -3,33 +3,25 @@ package clickhouse
 import (
 	"bytes"
 	"context"
-	"encoding/hex"
-	"errors"
-	"fmt"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/ledger"
 )
-
-// A table of points is of one ledger: with another, nothing in it would count. So its first row
-// is of no run: its writer is the store's name. No read of a run meets it, and its log position,
-// 0, never counts.
-
-// nameBytes is how long a store's name is: as long as that of a writer.
-const nameBytes = 16
 
 // Secret is what all servers of the store have, and nobody else.
 func (e *Engine) Secret() []byte { return e.ledger.Secret() }
 
-// Claim gives the table of points the name of the store, or fails where it has another one, or
-// should have one. Name is derived from the secret. Call it before the first write.
+// Claim gives the points the name of the store, since with another ledger nothing of them would
+// count. It fails where they have another one, or should have one. Name is derived from the
+// secret. Call it before the first write.
 func (e *Engine) Claim(ctx context.Context, name []byte) error {
-	name = name[:nameBytes]
+	name = name[:cluster.NameBytes]
 	marked, err := e.ledger.Marked(ctx)
 	if err != nil {
 		return err
 	}
-	there, err := e.names(ctx)
+	there, err := e.points.Names(ctx)
 	if err != nil {
 		return err
 	}
@@ -45,29 +37,11 @@ func (e *Engine) Claim(ctx context.Context, name []byte) error {
 		return model.Errorf(model.CodeConflict, "%s does not have the points of this store", Named(e.cfg.Points)).
 			WithHint("Look at the address: its database. The PostgreSQL database says that points were stored in another one.")
 	default:
-		err = e.points.Exec(ctx, fmt.Sprintf("INSERT INTO %s (run, writer) SELECT toFixedString('', 16), toFixedString(unhex('%s'), 16)", e.table, hex.EncodeToString(name)))
-	}
-	if err != nil {
-		return fmt.Errorf("name the table of points: %w", err)
+		if err := e.points.Name(ctx, name); err != nil {
+			return err
+		}
 	}
 	return e.ledger.SetMarked(ctx)
-}
-
-// names are those of stores that the table has.
-func (e *Engine) names(ctx context.Context) (out [][]byte, err error) {
-	rows, err := e.points.Query(ctx, "SELECT DISTINCT writer FROM "+e.table+" WHERE run = toFixedString('', 16)")
-	if err != nil {
-		return nil, fmt.Errorf("read whose points there are: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var writer string
-		if err := rows.Scan(&writer); err != nil {
-			return nil, fmt.Errorf("read whose points there are: %w", err)
-		}
-		out = append(out, []byte(writer))
-	}
-	return out, rows.Err()
 }
 
 // ClaimFiles says where this server keeps files: in a bucket, or, with an empty place, in its data

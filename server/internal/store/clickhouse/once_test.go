@@ -244,3 +244,37 @@ func TestSwept(t *testing.T) {
 		t.Errorf("afterwards: %+v, %v", ack, err)
 	}
 }
+
+// The rows of an insert that arrives after its run was deleted, and after nothing was left of it,
+// are deleted too.
+func TestLateInsert(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	e := r.open(t, "a")
+	run, w := model.RunID{1}, model.WriterID{1}
+	open(t, e, run, w)
+	if _, err := e.Append(t.Context(), numbers(run, w, 1, 4, false)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.DeleteRun(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	runs := r.schema + ".ledger_runs"
+	freed := func() string { return strings.TrimSpace(r.ledger.Do(t, "SELECT freed FROM "+runs)) }
+	empty := func() bool {
+		r.ledger.Do(t, "UPDATE "+runs+" SET due = now()")
+		if err := e.Upkeep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all, _, _ := r.stored(t)
+		return all == "0"
+	}
+	eventually(t, "the points are deleted", empty)
+	empty() // it is seen that none is left
+	if freed() != "f" {
+		t.Error("an insert that is under way would be forgotten")
+	}
+	r.points.Do(t, "INSERT INTO "+r.table()+" (run, lsn) SELECT toFixedString(unhex('01'), 16), 7 FROM numbers(3)")
+	r.ledger.Do(t, "UPDATE "+runs+" SET taken = taken - interval '2 hours'")
+	eventually(t, "the late rows are deleted, and the run is free", func() bool { return empty() && freed() == "t" })
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -22,9 +23,11 @@ import (
 // rig is the two servers, with a database in each.
 type rig struct {
 	points *chkit.Server
-	ledger *pgkit.Server
-	config clickhouse.Config
-	schema string
+	// cluster is not nil where points are on one; then points is one of its servers.
+	cluster *chkit.Cluster
+	ledger  *pgkit.Server
+	config  clickhouse.Config
+	schema  string
 }
 
 // quick is how long a server keeps a run for itself in tests.
@@ -32,11 +35,27 @@ const quick = 20 * time.Millisecond
 
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	r := &rig{points: chkit.Any(t), ledger: pgkit.Any(t)}
+	points := chkit.Any(t)
+	return rigOf(t, &rig{points: points}, points.Addrs, points.Database(t))
+}
+
+// newCluster is a rig with a cluster of its own.
+func newCluster(t testing.TB) *rig {
+	t.Helper()
+	if os.Getenv("CLUSTER") == "" {
+		t.Skip("four servers of ClickHouse and a ZooKeeper: make test-cluster")
+	}
+	c := chkit.StartCluster(t)
+	return rigOf(t, &rig{points: c.Shards[0][0], cluster: c}, c.Addrs(), c.Database(t)+"?cluster="+chkit.ClusterName)
+}
+
+func rigOf(t testing.TB, r *rig, addrs []string, database string) *rig {
+	t.Helper()
+	r.ledger = pgkit.Any(t)
 	url := r.ledger.URL(t)
 	_, r.schema, _ = strings.Cut(url, "search_path=")
 	r.config = clickhouse.Config{
-		Points: "clickhouse://" + strings.Join(r.points.Addrs, ",") + "/" + r.points.Database(t), Ledger: url, Node: "a",
+		Points: "clickhouse://" + strings.Join(addrs, ",") + "/" + database, Ledger: url, Node: "a",
 		SeriesPerRunLimit: storetest.SeriesLimit, Every: time.Nanosecond, Hold: quick,
 	}
 	return r
@@ -44,7 +63,23 @@ func newRig(t testing.TB) *rig {
 
 // database is that of the points.
 func (r *rig) database() string {
-	return r.config.Points[strings.LastIndexByte(r.config.Points, '/')+1:]
+	name, _, _ := strings.Cut(r.config.Points[strings.LastIndexByte(r.config.Points, '/')+1:], "?")
+	return name
+}
+
+// servers are those with rows of points, and table is where.
+func (r *rig) servers() []*chkit.Server {
+	if r.cluster == nil {
+		return []*chkit.Server{r.points}
+	}
+	return r.cluster.All()
+}
+
+func (r *rig) table() string {
+	if r.cluster == nil {
+		return r.database() + ".points"
+	}
+	return r.database() + ".points_local"
 }
 
 func (r *rig) open(t testing.TB, node string) *clickhouse.Engine {
@@ -64,12 +99,27 @@ func (r *rig) clear(t testing.TB) {
 	t.Helper()
 	r.ledger.Do(t, "TRUNCATE "+r.schema+".ledger_runs, "+r.schema+".ledger_spans, "+r.schema+".ledger_attempts, "+r.schema+".ledger_writers, "+r.schema+".ledger_marks, "+
 		r.schema+".ledger_series, "+r.schema+".ledger_starts, "+r.schema+".ledger_skipped, "+r.schema+".ledger_updates, "+r.schema+".ledger_nodes")
-	r.points.Do(t, "TRUNCATE TABLE "+r.database()+".points")
+	if r.cluster == nil {
+		r.points.Do(t, "TRUNCATE TABLE "+r.table())
+		return
+	}
+	for _, shard := range r.cluster.Shards {
+		shard[0].Do(t, "TRUNCATE TABLE "+r.table())
+		for _, s := range shard {
+			s.Do(t, "SYSTEM SYNC REPLICA "+r.table())
+		}
+	}
 }
 
 // stored counts the rows of the table of points that are there, those that count, and the
 // different values of those. It knows nothing of the engine but the two tables.
 func (r *rig) stored(t testing.TB) (all, visible, different string) {
+	t.Helper()
+	return r.storedAt(t, r.points)
+}
+
+// storedAt asks one server for its rows.
+func (r *rig) storedAt(t testing.TB, s *chkit.Server) (all, visible, different string) {
 	t.Helper()
 	conditions := []string{"0"}
 	for line := range strings.Lines(r.ledger.Do(t, "SELECT encode(run, 'hex'), epoch, last FROM "+r.schema+".ledger_spans")) {
@@ -80,7 +130,7 @@ func (r *rig) stored(t testing.TB) (all, visible, different string) {
 		}
 		conditions = append(conditions, fmt.Sprintf("(hex(run) = '%s' AND lsn > %d AND lsn <= %d)", strings.ToUpper(run), epoch<<40, epoch<<40+last))
 	}
-	answer := strings.Fields(r.points.Do(t, "SELECT count(), sum("+strings.Join(conditions, " OR ")+"), uniqExactIf((run, writer, float), "+strings.Join(conditions, " OR ")+") FROM "+r.database()+".points"))
+	answer := strings.Fields(s.Do(t, "SELECT count(), sum("+strings.Join(conditions, " OR ")+"), uniqExactIf((run, writer, float), "+strings.Join(conditions, " OR ")+") FROM "+r.table()))
 	return answer[0], answer[1], answer[2]
 }
 

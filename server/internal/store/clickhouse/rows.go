@@ -102,11 +102,15 @@ func (r *rows) columns() (names []string, values []any) {
 	return names, values
 }
 
+// proof is a condition for the last row.
+func (r *rows) proof() string {
+	at := len(r.run) - 1
+	return fmt.Sprintf("run = toFixedString(unhex('%x'), 16) AND series = %d AND step = toInt64('%d') AND arrival = %d AND lsn = %d",
+		r.run[at], r.series[at], r.axes[0][at], r.arrival[at], r.lsn[at])
+}
+
 // insert sends the rows as one block. After an error it is not known which of them are stored.
 func (r *rows) insert(ctx context.Context, db driver.Conn, table string) (err error) {
-	if len(r.run) == 0 {
-		return nil
-	}
 	names, values := r.columns()
 	batch, err := db.PrepareBatch(ctx, "INSERT INTO "+table+" (`"+strings.Join(names, "`, `")+"`)")
 	if err != nil {

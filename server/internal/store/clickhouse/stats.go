@@ -29,8 +29,7 @@ func (e *Engine) Stats() store.Stats {
 	fresh := counted{at: time.Now()}
 	var err error
 	fresh.Runs, fresh.Series, fresh.Points, err = e.ledger.Count(ctx)
-	bytes := uint64(0)
-	found := e.points.QueryRow(ctx, "SELECT sum(bytes) FROM system.parts WHERE active AND database = currentDatabase() AND table = '"+e.table+"'").Scan(&bytes)
+	bytes, found := e.points.Bytes(ctx)
 	if err := errors.Join(err, found); err != nil {
 		e.cfg.Logger.Warn("the store cannot be counted", "err", err)
 		if old != nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
 )
 
 const (
@@ -51,20 +52,37 @@ func (e *Engine) Upkeep(ctx context.Context) error {
 	return errors.Join(e.free(ctx), e.sweep(ctx))
 }
 
-// free deletes the points of deleted runs.
+// free deletes the points of deleted runs. A run is free when it has none left an hour after its
+// last lease: an insert from before has arrived by then.
 func (e *Engine) free(ctx context.Context) error {
-	runs, err := e.ledger.Unfreed(ctx, freedAtOnce)
-	if err != nil || len(runs) == 0 {
+	list, err := e.ledger.Unfreed(ctx, freedAtOnce)
+	if err != nil {
 		return err
 	}
-	list := make([]string, len(runs))
-	for i := range runs {
-		list[i] = literal(runs[i])
+	var all []error
+	for shard, runs := range list {
+		all = append(all, e.freeShard(ctx, shard, runs))
 	}
-	if err := e.points.Exec(ctx, "ALTER TABLE "+e.table+" DELETE WHERE run IN ("+strings.Join(list, ", ")+")"); err != nil {
+	return errors.Join(all...)
+}
+
+func (e *Engine) freeShard(ctx context.Context, shard uint32, runs []model.RunID) error {
+	texts := make([]string, len(runs))
+	for i := range runs {
+		texts[i] = literal(runs[i])
+	}
+	where := "run IN (" + strings.Join(texts, ", ") + ")"
+	left, err := e.points.Left(ctx, shard, where)
+	if err != nil {
 		return fmt.Errorf("free deleted runs: %w", err)
 	}
-	return e.ledger.Freed(ctx, runs)
+	if left == 0 {
+		return e.ledger.Freed(ctx, runs)
+	}
+	if err := e.points.Delete(ctx, shard, where); err != nil {
+		return fmt.Errorf("free deleted runs: %w", err)
+	}
+	return e.ledger.Unfree(ctx, runs)
 }
 
 // sweep deletes rows of long-gone epochs that do not count. When there are none, the ledger
@@ -74,26 +92,22 @@ func (e *Engine) sweep(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var all []error
 	for _, p := range list {
-		counts := make([]string, len(p.Spans))
-		for i, s := range p.Spans {
-			counts[i] = fmt.Sprintf("lsn BETWEEN %d AND %d", s.First, s.Last)
-		}
-		where := fmt.Sprintf("run = %s AND lsn < %d AND NOT (%s)", literal(p.Run), p.Below, strings.Join(counts, " OR "))
-		var left uint64
-		if err := e.points.QueryRow(ctx, "SELECT count() FROM "+e.table+" WHERE "+where).Scan(&left); err != nil {
-			return fmt.Errorf("count rows that do not count: %w", err)
-		}
-		if left > 0 { // ClickHouse deletes in its own time: the next round sees
-			err = e.points.Exec(ctx, "ALTER TABLE "+e.table+" DELETE WHERE "+where)
-		} else {
+		where := fmt.Sprintf("run = %s AND lsn < %d AND NOT (%s)", literal(p.Run), p.Below, curve.Within(p.Spans))
+		left, err := e.points.Left(ctx, p.Shard, where)
+		switch {
+		case err != nil:
+		case left > 0: // ClickHouse deletes in its own time: a later round sees
+			err = e.points.Delete(ctx, p.Shard, where)
+		default:
 			err = e.ledger.Swept(ctx, p)
 		}
 		if err != nil {
-			return fmt.Errorf("sweep run %s: %w", p.Run, err)
+			all = append(all, fmt.Errorf("sweep run %s: %w", p.Run, err))
 		}
 	}
-	return nil
+	return errors.Join(all...)
 }
 
 func literal(run model.RunID) string {

@@ -210,7 +210,7 @@ func (e *Engine) append(l *lease, g *group, b *model.Batch) (ack model.Ack, err 
 		}
 	}
 	l.apply(rec)
-	g.rows.add(rec, l.position(rec.Writer, rec.Doc), &l.Writers[rec.WriterPlace])
+	g.of(l).add(rec, l.position(rec.Writer, rec.Doc), &l.Writers[rec.WriterPlace])
 	if b.First > 0 {
 		e.leases.own(b.Writer, b.Run)
 	}

@@ -73,7 +73,7 @@ func (r *Reader) endsOf(ctx context.Context, f *Facts, list []Series, plain bool
 	if len(list) == 0 || len(f.Spans) == 0 {
 		return nil
 	}
-	s := &selection{table: r.table, facts: f, series: list, plain: plain, survey: joint}
+	s := &selection{table: r.place(f), facts: f, series: list, plain: plain, survey: joint}
 	if !joint.every.has(step) || joint.rules>>model.UniqueTime&1 == 1 {
 		return r.totals(ctx, s, ends, true)
 	}

@@ -35,7 +35,7 @@ func open(t testing.TB) *tables {
 	}
 	t.Cleanup(func() { _ = db.Close() })
 	out := &tables{db, database + ".points"}
-	if err := db.Exec(t.Context(), curve.Create(out.name)); err != nil {
+	if err := db.Exec(t.Context(), curve.Create(out.name, curve.Form{})); err != nil {
 		t.Fatal(err)
 	}
 	return out

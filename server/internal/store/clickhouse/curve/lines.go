@@ -63,7 +63,7 @@ func (r *Reader) addPart(ctx context.Context, to *line, a store.Ancestor, depth 
 	} else if first := to.series; series.Kind != first.Kind || series.Text != first.Text {
 		return model.Errorf(model.CodeInvalid, "series %s of run %s is not the one that it inherits", first.Key.Metric, to.parts[0].facts.Run)
 	}
-	p := part{selection: selection{table: r.table, facts: &facts, series: []Series{series}, attempts: attempts, plain: series.Plain, survey: plainSurvey()}, depth: depth, upTo: a.UpTo}
+	p := part{selection: selection{table: r.place(&facts), facts: &facts, series: []Series{series}, attempts: attempts, plain: series.Plain, survey: plainSurvey()}, depth: depth, upTo: a.UpTo}
 	if !p.plain {
 		found, err := r.surveys(ctx, &facts, p.series, along)
 		if err != nil {

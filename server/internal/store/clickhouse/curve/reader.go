@@ -1,6 +1,7 @@
 package curve
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,6 +23,9 @@ type Reader struct {
 func New(db driver.Conn, table string, source Source) *Reader {
 	return &Reader{db: db, table: table, source: source}
 }
+
+// place is where a run's rows are read.
+func (r *Reader) place(f *Facts) string { return cmp.Or(f.Table, r.table) }
 
 // each calls take for every row of an answer; take scans the row.
 func (r *Reader) each(ctx context.Context, statement string, take func(driver.Rows) error) error {

@@ -1,6 +1,7 @@
 package curve
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -27,18 +28,49 @@ func Columns() []string {
 	return out
 }
 
+// Form is how servers are given a table of points: all take the zero value.
+type Form struct {
+	// Engine is MergeTree, or a kind of it with what it is given.
+	Engine string
+	// Current servers compress each column by what is in it, and find new rows by the lsn.
+	Current bool
+}
+
 // Create is the statement that makes a table of points. Rows of one series lie together by step,
 // so that a page of a long series reads a part of it alone.
-func Create(name string) string {
+func Create(name string, f Form) string {
 	var list []string
 	for _, c := range table() {
-		list = append(list, quote(c.name)+" "+c.kind)
+		text := quote(c.name) + " " + c.kind
+		if f.Current {
+			text += " CODEC(" + c.codec() + "ZSTD(1))"
+		}
+		list = append(list, text)
+	}
+	if f.Current {
+		list = append(list, "INDEX lsn_range lsn TYPE minmax GRANULARITY 1")
 	}
 	return "CREATE TABLE IF NOT EXISTS " + name + " (" + strings.Join(list, ", ") +
-		") ENGINE = MergeTree ORDER BY (run, series, step, arrival)"
+		") ENGINE = " + cmp.Or(f.Engine, "MergeTree") + " ORDER BY (run, series, step, arrival)"
 }
 
 type column struct{ name, kind string }
+
+// codec is what comes before ZSTD; docs/design/0027-clusters-of-clickhouse.md has the sizes.
+func (c column) codec() string {
+	switch c.name {
+	case "time":
+		return "Delta, "
+	case "float":
+		return "FPC, "
+	case "int":
+		return "T64, "
+	}
+	if c.kind == "Int64" || c.kind == "UInt64" && c.name != "logger" {
+		return "DoubleDelta, "
+	}
+	return ""
+}
 
 func table() []column {
 	out := []column{

@@ -197,7 +197,7 @@ func (r *Reader) touched(ctx context.Context, f *Facts, list []Series, along str
 	if len(list) == 0 || len(f.Spans) == 0 {
 		return out, nil
 	}
-	statement := fmt.Sprintf("SELECT DISTINCT series FROM %s WHERE %s", r.table, all(f.stored(list), along.within("")))
+	statement := fmt.Sprintf("SELECT DISTINCT series FROM %s WHERE %s", r.place(f), all(f.stored(list), along.within("")))
 	err := r.each(ctx, statement, func(rows driver.Rows) error {
 		var id uint32
 		if err := rows.Scan(&id); err != nil {

@@ -1,7 +1,10 @@
 package curve
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"hash/fnv"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
@@ -23,10 +26,29 @@ type Facts struct {
 	Attempts []model.Attempt
 	Spans    []Span // of committed batches
 	Pinned   []Pin
+	Points   uint64 // how many rows count, all in all
+	Shard    uint32 // of the servers, the run's, from 1
+	// Table is what the rows are read from, where that is not the reader's table.
+	Table string
 }
 
 // Span is a range of log positions that count.
 type Span struct{ First, Last uint64 } // inclusive
+
+// Within is true for rows of spans.
+func Within(spans []Span) string {
+	return cmp.Or(joinedWith(spans, " OR ", func(s Span) string { return fmt.Sprintf("lsn BETWEEN %d AND %d", s.First, s.Last) }), "0")
+}
+
+// OfRun is true for rows of a run.
+func OfRun(run model.RunID) string { return "run = " + bytes16(run) }
+
+// Shard is where a new run goes, from 1. A run stays where it went.
+func Shard(run model.RunID, shards int) uint32 {
+	sum := fnv.New64a()
+	_, _ = sum.Write(run[:]) // it never fails
+	return 1 + uint32(sum.Sum64()%uint64(shards))
+}
 
 // Pin is the logger id of a writer that was given another one after it was made. It holds for
 // points that were stored before, too.

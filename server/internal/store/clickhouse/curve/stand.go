@@ -145,7 +145,7 @@ func (r *Reader) selectionOf(ctx context.Context, f *Facts, list []Series, plain
 	if len(list) == 0 || len(f.Spans) == 0 {
 		return nil, nil //nolint:nilnil // nothing is no error
 	}
-	out := &selection{table: r.table, facts: f, series: list, plain: plain, survey: plainSurvey()}
+	out := &selection{table: r.place(f), facts: f, series: list, plain: plain, survey: plainSurvey()}
 	if plain {
 		return out, nil
 	}

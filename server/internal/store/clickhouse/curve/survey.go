@@ -87,7 +87,7 @@ func (r *Reader) surveys(ctx context.Context, f *Facts, list []Series, along str
 	var n names
 	statement := fmt.Sprintf(`SELECT series, count(), groupBitOr(bitShiftLeft(toUInt8(1), rule)), groupBitOr(has), groupBitAnd(has),
 		min(attempt), max(attempt), toUInt8(uniqUpTo(1)(writer) > 1), minIf(%[1]s, %[2]s), maxIf(%[1]s, %[2]s), countIf(%[2]s), min(time), max(time)
-		FROM %[3]s WHERE %[4]s GROUP BY series`, n.x(along.axis), along.within(n), r.table, all(f.stored(list)))
+		FROM %[3]s WHERE %[4]s GROUP BY series`, n.x(along.axis), along.within(n), r.place(f), all(f.stored(list)))
 	err := r.each(ctx, statement, func(rows driver.Rows) error {
 		var id uint32
 		var s survey
@@ -105,13 +105,9 @@ func (r *Reader) surveys(ctx context.Context, f *Facts, list []Series, along str
 
 // stored is true for the committed rows of series of the run.
 func (f *Facts) stored(list []Series) string {
-	visible := joinedWith(f.Spans, " OR ", func(s Span) string { return fmt.Sprintf("lsn BETWEEN %d AND %d", s.First, s.Last) })
-	if visible == "" {
-		visible = "0"
-	}
 	which := "series IN (" + joined(list, seriesNumber) + ")"
 	if len(list) == 1 {
 		which = "series = " + seriesNumber(list[0])
 	}
-	return all("run = "+bytes16(f.Run), which, visible)
+	return all(OfRun(f.Run), which, Within(f.Spans))
 }

@@ -46,6 +46,8 @@ type Options struct {
 	Hold time.Duration
 	// Connections is how many there are at most.
 	Connections int32
+	// Shards is over how many new runs are spread; 0 is 1.
+	Shards int
 }
 
 // Ledger is safe for parallel use.
@@ -54,6 +56,7 @@ type Ledger struct {
 	folder []byte
 	holder []byte // names this life of the server; a copied data folder has another
 	hold   time.Duration
+	shards int
 	secret []byte // of the store
 }
 
@@ -79,7 +82,7 @@ func Open(ctx context.Context, place string, o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, failure("open the ledger", err)
 	}
-	l := &Ledger{pool: pool, folder: []byte(o.Node), holder: make([]byte, 16), hold: o.Hold}
+	l := &Ledger{pool: pool, folder: []byte(o.Node), holder: make([]byte, 16), hold: o.Hold, shards: max(o.Shards, 1)}
 	_, _ = rand.Read(l.holder) // it never fails
 	if err := errors.Join(l.begin(ctx), l.identify(ctx)); err != nil {
 		pool.Close()

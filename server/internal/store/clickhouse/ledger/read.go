@@ -25,7 +25,8 @@ const factsOf = `SELECT
 	ARRAY(SELECT epoch FROM ledger_spans WHERE run = $1 ORDER BY epoch),
 	ARRAY(SELECT last FROM ledger_spans WHERE run = $1 ORDER BY epoch),
 	ARRAY(SELECT id FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place),
-	ARRAY(SELECT logger FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place)
+	ARRAY(SELECT logger FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place),
+	points, shard
 	FROM ledger_runs WHERE id = $1 AND NOT deleted`
 
 // Facts implements [curve.Source].
@@ -35,7 +36,7 @@ func (l *Ledger) Facts(ctx context.Context, run model.RunID) (curve.Facts, error
 	var firsts, epochs, lasts []uint64
 	var resumes, loggers []*int64
 	var writers [][]byte
-	err := l.pool.QueryRow(ctx, factsOf, run[:]).Scan(&numbers, &precedences, &opened, &resumes, &firsts, &epochs, &lasts, &writers, &loggers)
+	err := l.pool.QueryRow(ctx, factsOf, run[:]).Scan(&numbers, &precedences, &opened, &resumes, &firsts, &epochs, &lasts, &writers, &loggers, &out.Points, &out.Shard)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && len(numbers) == 0 {
 		return out, notFound(run)
 	}

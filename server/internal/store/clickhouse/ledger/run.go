@@ -9,6 +9,7 @@ import (
 type Run struct {
 	ID       model.RunID
 	Epoch    uint64
+	Shard    uint32
 	Deleted  bool
 	Arrivals int64
 	Top      *int64 // the highest step of any point, nil for none

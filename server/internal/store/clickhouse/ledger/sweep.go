@@ -9,35 +9,47 @@ import (
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
 )
 
-// Unfreed lists deleted runs whose points may still be there.
-func (l *Ledger) Unfreed(ctx context.Context, limit int) ([]model.RunID, error) {
-	rows, err := l.pool.Query(ctx, `SELECT id FROM ledger_runs WHERE deleted AND NOT freed LIMIT $1`, limit)
+// Unfreed lists deleted runs whose points may still be there, by shard: those that are due.
+func (l *Ledger) Unfreed(ctx context.Context, limit int) (map[uint32][]model.RunID, error) {
+	rows, err := l.pool.Query(ctx, `SELECT id, shard FROM ledger_runs WHERE deleted AND NOT freed AND due <= now() ORDER BY due LIMIT $1`, limit)
 	if err != nil {
 		return nil, failure("look for deleted runs", err)
 	}
-	var out []model.RunID
+	out := map[uint32][]model.RunID{}
 	err = each(rows, func(row pgx.CollectableRow) error {
 		var id []byte
-		err := row.Scan(&id)
-		out = append(out, model.RunID(id))
+		var shard uint32
+		err := row.Scan(&id, &shard)
+		out[shard] = append(out[shard], model.RunID(id))
 		return err
 	})
 	return out, failure("look for deleted runs", err)
 }
 
-// Freed notes that no points of deleted runs are left.
+// Freed notes that no points of deleted runs are left. Those that were deleted lately are looked
+// at again.
 func (l *Ledger) Freed(ctx context.Context, runs []model.RunID) error {
+	return l.look(ctx, `freed = taken < now() - interval '`+settledAfter+`', due = now() + interval '`+settledAfter+`'`, runs)
+}
+
+// Unfree notes that points of deleted runs are being deleted.
+func (l *Ledger) Unfree(ctx context.Context, runs []model.RunID) error {
+	return l.look(ctx, `due = now() + interval '1 minute'`, runs)
+}
+
+func (l *Ledger) look(ctx context.Context, set string, runs []model.RunID) error {
 	ids := make([][]byte, len(runs))
 	for i := range runs {
 		ids[i] = runs[i][:]
 	}
-	_, err := l.pool.Exec(ctx, `UPDATE ledger_runs SET freed = TRUE WHERE id = ANY($1)`, ids)
-	return failure("note that deleted runs are freed", err)
+	_, err := l.pool.Exec(ctx, `UPDATE ledger_runs SET `+set+` WHERE id = ANY($1)`, ids)
+	return failure("note what became of deleted runs", err)
 }
 
 // Past is what is settled of a run: no insert of these epochs can arrive any more.
 type Past struct {
 	Run   model.RunID
+	Shard uint32
 	Below uint64       // log positions below it are settled
 	Spans []curve.Span // of those that count
 }
@@ -50,16 +62,17 @@ const settledAfter = "1 hour"
 func (l *Ledger) Unswept(ctx context.Context, limit int) ([]Past, error) {
 	var out []Past
 	err := l.read(ctx, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `SELECT r.id, r.epoch FROM ledger_runs r WHERE NOT r.deleted AND r.taken < now() - interval '`+settledAfter+`'
-			AND EXISTS (SELECT 1 FROM ledger_spans s WHERE s.run = r.id AND s.epoch < r.epoch AND s.first > 0) LIMIT $1`, limit)
+		rows, err := tx.Query(ctx, `SELECT r.id, r.shard, r.epoch FROM ledger_runs r WHERE NOT r.deleted AND r.taken < now() - interval '`+settledAfter+`'
+			AND EXISTS (SELECT 1 FROM ledger_spans s WHERE s.run = r.id AND s.epoch < r.epoch AND s.first > 0) ORDER BY random() LIMIT $1`, limit)
 		if err != nil {
 			return err
 		}
 		if err := each(rows, func(row pgx.CollectableRow) error {
 			var id []byte
+			var shard uint32
 			var epoch uint64
-			err := row.Scan(&id, &epoch)
-			out = append(out, Past{Run: model.RunID(id), Below: LSN(epoch, 0)})
+			err := row.Scan(&id, &shard, &epoch)
+			out = append(out, Past{Run: model.RunID(id), Shard: shard, Below: LSN(epoch, 0)})
 			return err
 		}); err != nil {
 			return err

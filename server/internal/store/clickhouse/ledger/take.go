@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
 
@@ -33,14 +34,14 @@ func (l *Ledger) Take(ctx context.Context, id model.RunID, create bool) (*Run, e
 func (l *Ledger) take(ctx context.Context, id model.RunID, create bool) (r *Run, wait time.Duration, err error) {
 	err = l.write(ctx, "take the lease of a run", func(tx pgx.Tx) error {
 		if create {
-			if _, err := tx.Exec(ctx, `INSERT INTO ledger_runs (id) VALUES ($1) ON CONFLICT DO NOTHING`, id[:]); err != nil {
+			if _, err := tx.Exec(ctx, `INSERT INTO ledger_runs (id, shard) VALUES ($1, $2) ON CONFLICT DO NOTHING`, id[:], curve.Shard(id, l.shards)); err != nil {
 				return err
 			}
 		}
 		found := &Run{ID: id}
 		err := tx.QueryRow(ctx, `UPDATE ledger_runs SET epoch = epoch + 1, holder = $2, taken = clock_timestamp()
 			WHERE id = $1 AND (holder = $2 OR taken <= clock_timestamp() - make_interval(secs => $3))
-			RETURNING epoch, deleted, arrivals, top`, id[:], l.holder, l.hold.Seconds()).Scan(&found.Epoch, &found.Deleted, &found.Arrivals, &found.Top)
+			RETURNING epoch, shard, deleted, arrivals, top`, id[:], l.holder, l.hold.Seconds()).Scan(&found.Epoch, &found.Shard, &found.Deleted, &found.Arrivals, &found.Top)
 		if errors.Is(err, pgx.ErrNoRows) {
 			wait, err = l.waitFor(ctx, tx, id)
 			return err

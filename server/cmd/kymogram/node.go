@@ -75,7 +75,8 @@ type node struct {
 	member    *clickhouse.Engine // the engine, where several servers may share it; else nil
 	space     ingest.Space       // nil where the engine does not know what runs take
 	catalog   catalogs
-	file      *sqlite.DB // the catalog in the data folder, nil where it is in a database
+	file      *sqlite.DB   // the catalog in the data folder, nil where it is in a database
+	shared    *postgres.DB // the catalog in a database, which other servers may have too; or nil
 	blobs     blobs
 	states    *statelog.Log    // nil where none are kept
 	subnets   *network.Subnets // nil without a chain
@@ -205,7 +206,7 @@ func (n *node) openDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.catalog, n.closers = db, append(n.closers, db)
+	n.catalog, n.shared, n.closers = db, db, append(n.closers, db)
 	return folder.SetElsewhere(place)
 }
 
@@ -300,7 +301,7 @@ func (n *node) wire(ctx context.Context) error {
 	}
 	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash, RetentionAge: n.config.Retention.Age, RetentionBytes: n.config.Retention.Bytes}, ingest.Deps{
 		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Shared: n.sharedLog(), Space: n.space, Blobs: n.blobs, Catalog: n.catalog, Views: n.catalog, Artifacts: n.catalog, Names: n.catalog,
-		Auth: n.keyring, Live: news{n.live, n.summaries}, Now: time.Now, Log: n.log,
+		Auth: n.keyring, Live: news{n.live, n.summaries, n.shared}, Now: time.Now, Log: n.log,
 	})
 	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{Page: n.memory.Page / 2, Points: query.RowsIn(n.memory.Read())})
 	n.metrics = selfmetrics.New(version)
@@ -310,15 +311,19 @@ func (n *node) wire(ctx context.Context) error {
 	return n.ingest.Recover(ctx)
 }
 
-// news goes to readers, and to what is kept of runs for their lists.
+// news goes to readers, here and at other servers, and to what is kept of runs for their lists.
 type news struct {
 	live      *live.Hub
 	summaries *summary.Keeper
+	shared    *postgres.DB
 }
 
 func (n news) Publish(c model.RunChange) {
 	n.live.Publish(c)
 	n.summaries.Publish(c)
+	if n.shared != nil {
+		n.shared.Publish(c)
+	}
 }
 
 // totals tells live where a run stands.
@@ -463,6 +468,9 @@ func (n *node) run(ctx context.Context, srv *server.Server) error {
 	group.Go(func() error { return n.engine.Run(working) })
 	if n.file != nil {
 		group.Go(func() error { return n.file.Run(working) })
+	}
+	if n.shared != nil {
+		group.Go(func() error { return n.shared.Follow(working, n.hear) })
 	}
 	group.Go(func() error { return n.ingest.Run(working) })
 	group.Go(func() error { return n.spare.Run(working) })

@@ -60,7 +60,6 @@ func (s *Service) Run(ctx context.Context) error {
 		unseen := s.flushSeen(ctx)
 		s.warn("record last activity", unseen)
 		s.retryStuck(ctx)
-		s.warn("learn which runs are in the trash", s.learnTrash(ctx))
 		if now.Sub(tookOver) >= leftEvery {
 			tookOver = now
 			s.warn("take over updates", s.takeOver(ctx))

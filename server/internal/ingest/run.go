@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -68,6 +70,16 @@ func (t *runTable) markDeleted(id model.RunID, deleted bool) {
 	if r := t.byID[id]; r != nil {
 		r.deleted.Store(deleted)
 	}
+}
+
+// inUse are those of some runs that have a state; nil: all that have one.
+func (t *runTable) inUse(some []model.RunID) (ids []model.RunID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if some == nil {
+		return slices.Collect(maps.Keys(t.byID))
+	}
+	return slices.DeleteFunc(slices.Clone(some), func(id model.RunID) bool { return t.byID[id] == nil })
 }
 
 // stuck lists the runs whose updates wait for the catalog.

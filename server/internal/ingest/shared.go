@@ -6,7 +6,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 )
 
@@ -91,40 +90,4 @@ func (s *Service) takeOver(ctx context.Context) error {
 			return err
 		}
 	}
-}
-
-// learnTrash marks the runs in use that another server moved into the trash, or out of it.
-func (s *Service) learnTrash(ctx context.Context) error {
-	ids := s.runs.ids()
-	if s.deps.Shared == nil || len(ids) == 0 {
-		return nil
-	}
-	moves := s.moves.Load()
-	gone, err := s.deps.Catalog.Gone(ctx, ids)
-	if err != nil {
-		return err
-	}
-	s.trash.Lock()
-	defer s.trash.Unlock()
-	if s.moves.Load() != moves { // here, meanwhile: the next look is right
-		return nil
-	}
-	for _, id := range ids {
-		s.runs.markDeleted(id, false)
-	}
-	for _, id := range gone {
-		s.runs.markDeleted(id, true)
-	}
-	return nil
-}
-
-// ids are the runs in use.
-func (t *runTable) ids() []model.RunID {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	ids := make([]model.RunID, 0, len(t.byID))
-	for id := range t.byID {
-		ids = append(ids, id)
-	}
-	return ids
 }

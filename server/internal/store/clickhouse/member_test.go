@@ -82,7 +82,8 @@ func TestAddresses(t *testing.T) {
 	for place, named := range map[string]string{
 		"clickhouse://u:secret@h:9000/db":            "clickhouse://h:9000/db",
 		"clickhouse://h1:9000,h2:9440/db?secure=yes": "",
-		"clickhouse://h1:9000,h2:9440/db":            "clickhouse://h1:9000,h2:9440/db",
+		"clickhouse://h1:9000,h2:9440/db?cluster=c":  "clickhouse://h1:9000,h2:9440/db",
+		"clickhouse://h1:9000,h2:9440/db":            "",
 		"clickhouse://u:secret@h:9000/":              "",
 		"clickhouse://u:secret@h:9000":               "",
 		"clickhouse://u:secret@h/db":                 "",

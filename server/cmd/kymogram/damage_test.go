@@ -32,6 +32,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/config"
 	"github.com/kymogram/kymogram/server/internal/data"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
+	"github.com/kymogram/kymogram/server/internal/store/local"
 )
 
 var (
@@ -91,7 +92,7 @@ func newMuseum(t *testing.T) *museum {
 	origin := filepath.Join(t.TempDir(), "data")
 	n := m.open(t, origin, slog.DiscardHandler)
 	m.furnish(t, n, 0, 3)
-	if err := n.engine.Flush(t.Context()); err != nil {
+	if err := n.engine.(*local.Engine).Flush(t.Context()); err != nil { //nolint:forcetypeassert // it is one
 		t.Fatal(err)
 	}
 	m.furnish(t, n, 3, 5)

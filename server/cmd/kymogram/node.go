@@ -56,6 +56,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/server"
 	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/statelog"
+	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
 	"github.com/kymogram/kymogram/server/internal/store/local"
 	"github.com/kymogram/kymogram/server/internal/summary"
 	"github.com/kymogram/kymogram/server/internal/weight"
@@ -69,11 +71,14 @@ type node struct {
 	log     *slog.Logger
 	closers []io.Closer // in the order of opening
 
-	engine    *local.Engine
+	engine    store.Engine
+	member    *clickhouse.Engine // the engine, where several servers may share it; else nil
+	space     ingest.Space       // nil where the engine does not know what runs take
 	catalog   catalogs
-	file      *sqlite.DB // the catalog in the data folder, nil where it is in a database
+	file      *sqlite.DB   // the catalog in the data folder, nil where it is in a database
+	shared    *postgres.DB // the catalog in a database, which other servers may have too; or nil
 	blobs     blobs
-	states    *statelog.Log
+	states    *statelog.Log    // nil where none are kept
 	subnets   *network.Subnets // nil without a chain
 	keyring   *auth.Keyring
 	links     *auth.Links
@@ -92,7 +97,7 @@ func openNode(ctx context.Context, c config.Config, log *slog.Logger) (*node, er
 	if err := data.Claim(c.Data); err != nil {
 		return nil, data.Explain(c.Data, err)
 	}
-	steps := []func(context.Context) error{n.openSpare, n.openStore, n.openCatalog, n.openBlobs, n.openStates, n.wire}
+	steps := []func(context.Context) error{n.openSpare, n.openStore, n.openCatalog, n.claimPoints, n.openBlobs, n.openStates, n.wire}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return nil, errors.Join(data.Explain(c.Data, err), n.close())
@@ -115,6 +120,12 @@ func (n *node) openStore(ctx context.Context) error {
 		return err
 	}
 	folder := data.Folder(n.config.Data)
+	if n.config.Store != "" {
+		return n.joinStore(ctx, folder)
+	}
+	if err := folder.StoreElsewhere(); err != nil {
+		return err
+	}
 	engine, err := local.Open(ctx, local.Config{
 		Dir: folder.Store(), Marks: folder.Marks(), SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun), MemoryBytes: int(n.memory.Store), PageBytes: int(n.memory.Page),
 		Now: time.Now, Logger: n.log,
@@ -122,7 +133,7 @@ func (n *node) openStore(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.engine, n.closers = engine, append(n.closers, engine)
+	n.engine, n.space, n.closers = engine, engine, append(n.closers, engine)
 	return folder.Live(n.log)
 }
 
@@ -195,12 +206,15 @@ func (n *node) openDatabase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	n.catalog, n.closers = db, append(n.closers, db)
+	n.catalog, n.shared, n.closers = db, db, append(n.closers, db)
 	return folder.SetElsewhere(place)
 }
 
-// secret is that of the data folder.
+// secret is that of the data folder, or of the store that several servers share.
 func (n *node) secret() ([]byte, error) {
+	if n.member != nil {
+		return n.member.Secret(), nil
+	}
 	return blob.Secret(filepath.Join(n.config.Data, data.BlobKeyFile))
 }
 
@@ -222,6 +236,9 @@ type blobs interface {
 func (n *node) blobStore(ctx context.Context, secret []byte) (blobs, error) {
 	folder := filepath.Join(n.config.Data, data.BlobFolder)
 	if n.config.Blob == "" {
+		if err := n.claimFiles(ctx, ""); err != nil {
+			return nil, err
+		}
 		return dir.OpenWith(folder, n.log)
 	}
 	place, err := s3.Parse(n.config.Blob)
@@ -235,7 +252,14 @@ func (n *node) blobStore(ctx context.Context, secret []byte) (blobs, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	return s3.Open(ctx, place, filepath.Join(folder, "tmp"), owner("a bucket", secret))
+	if err := n.claimFiles(ctx, "s3://"+place.Bucket+"/"+place.Prefix); err != nil {
+		return nil, err
+	}
+	bucket, err := s3.Open(ctx, place, filepath.Join(folder, "tmp"), owner("a bucket", secret))
+	if err == nil && n.member != nil {
+		bucket.Guarded(n.member.Guard())
+	}
+	return bucket, err
 }
 
 func (n *node) openBlobs(ctx context.Context) error {
@@ -243,16 +267,19 @@ func (n *node) openBlobs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	store, err := n.blobStore(ctx, secret)
+	files, err := n.blobStore(ctx, secret)
 	if err != nil {
 		return err
 	}
-	n.blobs, n.closers = store, append(n.closers, store)
+	n.blobs, n.closers = files, append(n.closers, files)
 	n.signer, err = blob.NewSigner(secret, time.Now)
 	return err
 }
 
 func (n *node) openStates(ctx context.Context) error {
+	if n.member != nil {
+		return nil // a record follows the newest one of its run, which only one file knows
+	}
 	folder := data.Folder(n.config.Data)
 	states, err := statelog.OpenWith(ctx, folder.States(), folder.StateMark(), time.Now, n.log)
 	if err != nil {
@@ -269,9 +296,12 @@ func (n *node) wire(ctx context.Context) error {
 	n.links = auth.NewLinks(time.Now)
 	n.live = live.New(totals{n}, live.Options{Log: n.log})
 	n.summaries = summary.NewKeeper(n.engine, n.catalog, time.Now, n.log)
+	if n.member != nil {
+		n.summaries.Shared()
+	}
 	n.ingest = ingest.New(ingest.Config{Trash: n.config.Trash, RetentionAge: n.config.Retention.Age, RetentionBytes: n.config.Retention.Bytes}, ingest.Deps{
-		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Space: n.engine, Blobs: n.blobs, Catalog: n.catalog, Views: n.catalog, Artifacts: n.catalog, Names: n.catalog,
-		Auth: n.keyring, Live: news{n.live, n.summaries}, Now: time.Now, Log: n.log,
+		Points: n.engine, Updates: n.engine, Starts: n.engine, Roster: n.engine, Shared: n.sharedLog(), Space: n.space, Blobs: n.blobs, Catalog: n.catalog, Views: n.catalog, Artifacts: n.catalog, Names: n.catalog,
+		Auth: n.keyring, Live: news{n.live, n.summaries, n.shared}, Now: time.Now, Log: n.log,
 	})
 	n.query = query.New(n.engine, n.catalog, n.keyring, n.ingest, query.Limits{Page: n.memory.Page / 2, Points: query.RowsIn(n.memory.Read())})
 	n.metrics = selfmetrics.New(version)
@@ -281,15 +311,19 @@ func (n *node) wire(ctx context.Context) error {
 	return n.ingest.Recover(ctx)
 }
 
-// news goes to readers, and to what is kept of runs for their lists.
+// news goes to readers, here and at other servers, and to what is kept of runs for their lists.
 type news struct {
 	live      *live.Hub
 	summaries *summary.Keeper
+	shared    *postgres.DB
 }
 
 func (n news) Publish(c model.RunChange) {
 	n.live.Publish(c)
 	n.summaries.Publish(c)
+	if n.shared != nil {
+		n.shared.Publish(c)
+	}
 }
 
 // totals tells live where a run stands.
@@ -314,7 +348,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		return nil, fmt.Errorf("open the page: %w", err)
 	}
 	blobs := blob.NewHandler(n.blobs, n.signer, n.config.Limits.BlobMiB<<20, n.query.MayReadBlob, n.fail)
-	options := httpapi.Options{Memory: n.memory.Reads, Page: n.memory.Page, Files: blobs, States: n.states, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
+	options := httpapi.Options{Memory: n.memory.Reads, Page: n.memory.Page, Files: blobs, Waits: server.Waits(int(n.config.Limits.Connections)), Log: n.log}
 	if n.config.State.Log {
 		tree, err := n.states.OpenTree(context.Background(), filepath.Join(n.config.Data, data.LogKeyFile))
 		if err != nil {
@@ -330,7 +364,9 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		options.Discovery = discovery.New(s.List, c.AllowPrivate, time.Now)
 		n.subnets = network.NewSubnets(s, c.AllowPrivate, time.Now)
 	}
-	options.Networks = network.New(n.states, n.catalog, n.subnets, time.Now)
+	if n.states != nil {
+		options.States, options.Networks = n.states, network.New(n.states, n.catalog, n.subnets, time.Now)
+	}
 	api := httpapi.New(n.query, n.ingest, n.live, options)
 	if err := n.metrics.Gauges(func() []selfmetrics.Gauge { return gauges.Answers(api.Stats()) }); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -415,7 +451,11 @@ func (n *node) projects(ctx context.Context, cursor string) (places []ingest.Pla
 
 // health is asked whether points can be taken.
 func (n *node) health() *health.Health {
-	return health.New(health.Parts{Folder: n.config.Data, Store: n.engine, Catalog: n.catalog, Log: n.log})
+	parts := health.Parts{Folder: n.config.Data, Store: n.engine, Catalog: n.catalog, Log: n.log}
+	if n.member != nil {
+		parts.Points = n.member.Probe
+	}
+	return health.New(parts)
 }
 
 func (n *node) fail(w http.ResponseWriter, r *http.Request, err error) { server.Fail(w, r, n.log, err) }
@@ -428,6 +468,9 @@ func (n *node) run(ctx context.Context, srv *server.Server) error {
 	group.Go(func() error { return n.engine.Run(working) })
 	if n.file != nil {
 		group.Go(func() error { return n.file.Run(working) })
+	}
+	if n.shared != nil {
+		group.Go(func() error { return n.shared.Follow(working, n.hear) })
 	}
 	group.Go(func() error { return n.ingest.Run(working) })
 	group.Go(func() error { return n.spare.Run(working) })
@@ -458,12 +501,20 @@ func (n *node) gauges() []selfmetrics.Gauge {
 	if n.file != nil {
 		file, mirror = n.file.Health(), n.file.MirrorBytes()
 	}
-	return slices.Concat(
+	stats := n.engine.Stats()
+	live := stats.DiskBytes
+	if n.space != nil {
+		live = n.space.LiveBytes()
+	}
+	all := slices.Concat(
 		gauges.Reserve(n.spare.Stats()),
-		gauges.Store(n.engine.Stats(), n.engine.LiveBytes()),
+		gauges.Store(stats, live),
 		gauges.Catalog(file, n.catalog.Damaged() != nil, mirror, recovered),
 		gauges.Ingest(n.ingest.Stats()),
 		gauges.Files(n.blobs.Damaged()),
-		gauges.States(n.states.Stats(), n.states.Health(), n.states.Broken() != nil),
 	)
+	if n.states != nil {
+		all = append(all, gauges.States(n.states.Stats(), n.states.Health(), n.states.Broken() != nil)...)
+	}
+	return all
 }

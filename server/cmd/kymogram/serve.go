@@ -33,7 +33,9 @@ func serveCommand(io stdio) *cobra.Command {
 			"lets work under way finish and stops within 5 seconds.",
 		Example: `  kymogram serve --data ~/kymogram
   kymogram serve --data /srv/kymogram --http 0.0.0.0:7070 --tls self
-  kymogram serve --config /etc/kymogram/kymogram.yaml`,
+  kymogram serve --config /etc/kymogram/kymogram.yaml
+  kymogram serve --store clickhouse://kymogram@ch.example.org:9000/kymogram \
+    --catalog postgres://kymogram@db.example.org/kymogram --blob s3://my-bucket`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := s.load(io)
 			if err != nil {

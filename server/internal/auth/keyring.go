@@ -10,9 +10,9 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 )
 
-// recheck bounds how long a revoked key lives on in the cache, also when another
+// recheckEvery bounds how long a revoked key lives on in the cache, also when another
 // process revoked it. In this process a revocation counts at once.
-const recheck = time.Second
+const recheckEvery = time.Second
 
 // useEvery bounds how often the last use of a key is written.
 const useEvery = time.Minute
@@ -134,7 +134,7 @@ func (k *Keyring) find(ctx context.Context, hash [32]byte) (*Key, error) {
 	k.mu.Lock()
 	hit, ok := k.cached[hash]
 	k.mu.Unlock()
-	if age := now.Sub(hit.checked); ok && age >= 0 && age < recheck {
+	if age := now.Sub(hit.checked); ok && age >= 0 && age < recheckEvery {
 		return &hit.key, nil
 	}
 	key, err := k.keys.FindKey(ctx, hash)
@@ -204,12 +204,28 @@ func (k *Keyring) Revoke(ctx context.Context, id string) error {
 	if err := k.keys.RevokeKey(ctx, id, k.now()); err != nil {
 		return fmt.Errorf("revoke API key: %w", err)
 	}
+	k.Changed(id)
+	return nil
+}
+
+// Changed says that a key was changed, maybe by another server: it is looked up again.
+func (k *Keyring) Changed(id string) {
+	k.recheck(func(key *Key) bool { return key.ID == id })
+}
+
+// AllChanged is Changed for every key.
+func (k *Keyring) AllChanged() {
+	k.recheck(func(*Key) bool { return true })
+}
+
+// recheck makes what is known of some keys old. When they were used last stays known.
+func (k *Keyring) recheck(some func(*Key) bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	for hash, entry := range k.cached {
-		if entry.key.ID == id {
-			delete(k.cached, hash)
+		if some(&entry.key) {
+			entry.checked = time.Time{}
+			k.cached[hash] = entry
 		}
 	}
-	return nil
 }

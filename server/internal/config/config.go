@@ -22,6 +22,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/blob/s3"
 	"github.com/kymogram/kymogram/server/internal/psql"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
 )
 
 // Config is a server's configuration. Every leaf is a [Field].
@@ -29,6 +30,7 @@ type Config struct {
 	Data      string    `yaml:"data" usage:"folder for everything that the server keeps"`
 	Blob      string    `yaml:"blob" usage:"bucket for files instead of the data folder, s3://BUCKET/PREFIX?endpoint=URL&region=NAME"`
 	Catalog   string    `yaml:"catalog" secret:"yes" usage:"PostgreSQL database for runs, keys and views instead of the data folder, postgres://USER@HOST/DATABASE"`
+	Store     string    `yaml:"store" secret:"yes" usage:"ClickHouse database for points instead of the data folder, which several servers may share, clickhouse://USER@HOST:9000/DATABASE; needs catalog"`
 	HTTP      string    `yaml:"http" usage:"address for HTTP and gRPC, HOST:PORT; port 0 picks a free one"`
 	GRPC      string    `yaml:"grpc" usage:"one more address, for gRPC alone"`
 	NoAuth    bool      `yaml:"no_auth" usage:"accept any key and none; whoever reaches the address may do everything"`
@@ -135,7 +137,7 @@ func defaultData(env func(string) string) string {
 
 // Validate reports the first setting that cannot work.
 func (c *Config) Validate() error {
-	checks := []func() error{c.checkData, c.checkBlob, c.checkCatalog, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain, c.checkPlaces}
+	checks := []func() error{c.checkData, c.checkBlob, c.checkCatalog, c.checkStore, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain, c.checkPlaces}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -187,6 +189,24 @@ func (c *Config) checkCatalog() error {
 	}
 	if err := psql.Check(c.Catalog); err != nil {
 		return fmt.Errorf("catalog: %w", err)
+	}
+	return nil
+}
+
+func (c *Config) checkStore() error {
+	if c.Store == "" {
+		return nil
+	}
+	if err := clickhouse.Check(c.Store); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	switch {
+	case c.Catalog == "":
+		return invalid("store: points in ClickHouse need runs in PostgreSQL").WithHint("give --catalog postgres://USER@HOST/DATABASE too")
+	case c.Retention.Bytes != 0:
+		return invalid("retention.bytes: ClickHouse does not say how many bytes a run takes").WithHint("use retention.age with --store")
+	case c.State.Log:
+		return invalid("state.log: signed records are not kept with --store").WithHint("serve without --store for signed records")
 	}
 	return nil
 }

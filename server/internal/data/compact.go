@@ -32,6 +32,9 @@ func (c *Compaction) Print(out io.Writer) error {
 // Compact merges all segments of a folder that no server uses. Its progress goes to shown.
 func (f Folder) Compact(ctx context.Context, log *slog.Logger, shown io.Writer) (*Compaction, error) {
 	began := time.Now()
+	if err := f.StoreElsewhere(); err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(filepath.Join(f.Store(), "VERSION")); err != nil {
 		return nil, model.Errorf(model.CodeNotFound, "%s is no data folder", string(f)).WithHint("name the folder that was given to `kymogram serve --data`")
 	}

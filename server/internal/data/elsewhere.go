@@ -43,9 +43,12 @@ func (f Folder) errCut() error {
 		WithHint("Run the same `kymogram migrate` again. Both are whole; with --back the file stays, without it the database.")
 }
 
-// Elsewhere is an error where the catalog of a folder is in a database, for what reads it in
-// the folder. Without it such a start would make all runs anew, without their names.
+// Elsewhere is an error where the points or the catalog of a folder are in a database, for what
+// reads them in the folder. Without it such a start would make all runs anew, without their names.
 func (f Folder) Elsewhere() error {
+	if err := f.StoreElsewhere(); err != nil {
+		return err
+	}
 	file, noted, err := f.whereabouts()
 	if err != nil || !noted {
 		return err
@@ -80,14 +83,18 @@ func (f Folder) MayBeElsewhere(place string) (known bool, err error) {
 // SetElsewhere notes that the catalog is in a database, named without its password. The note is
 // durable, and there whole or not at all.
 func (f Folder) SetElsewhere(place string) error {
-	text := []byte(place + "\n")
-	if was, err := os.ReadFile(f.elsewhere()); err == nil && string(was) == string(text) {
-		return nil
-	}
-	if err := replace(f.elsewhere(), text); err != nil {
+	if err := note(f.elsewhere(), place); err != nil {
 		return Explain(string(f), fmt.Errorf("note where the catalog is: %w", err))
 	}
 	return nil
+}
+
+func note(path, place string) error {
+	text := []byte(place + "\n")
+	if was, err := os.ReadFile(path); err == nil && string(was) == string(text) {
+		return nil
+	}
+	return replace(path, text)
 }
 
 func replace(path string, content []byte) error {

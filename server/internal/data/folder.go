@@ -21,9 +21,13 @@ const (
 	CatalogFile = "catalog.db"
 	// ElsewhereFile names the database that has the catalog instead of CatalogFile.
 	ElsewhereFile = "catalog.elsewhere"
-	StateFile     = "state.db"
-	BlobKeyFile   = "blob.key"
-	LogKeyFile    = "log.key"
+	// StoreElsewhereFile names the database that has the points instead of StoreFolder.
+	StoreElsewhereFile = "store.elsewhere"
+	// NodeFile names this folder among those of servers that share points.
+	NodeFile    = "node"
+	StateFile   = "state.db"
+	BlobKeyFile = "blob.key"
+	LogKeyFile  = "log.key"
 	// AdminKeyFile has the first key, see package auth.
 	AdminKeyFile = "admin.key"
 	// MarksFolder says how far the store and the catalog were, apart from both.

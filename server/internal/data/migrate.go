@@ -67,6 +67,9 @@ type Migrated struct {
 // Migrate moves the catalog of a folder that no server uses into a database, or back.
 func (f Folder) Migrate(ctx context.Context, m Migration) (*Migrated, error) {
 	began := time.Now()
+	if err := f.StoreElsewhere(); err != nil {
+		return nil, err
+	}
 	if file, noted, err := f.whereabouts(); err != nil || !file && !noted {
 		return nil, errors.Join(err, model.Errorf(model.CodeNotFound, "%s is no data folder of a server: it has no %s", string(f), CatalogFile).
 			WithHint("Give the folder that `kymogram serve --data` uses. A new folder needs no move: `kymogram serve --catalog` makes its catalog in the database."))

@@ -37,7 +37,9 @@ type Parts struct {
 		Damaged() error
 		Probe(ctx context.Context) error
 	}
-	Log *slog.Logger
+	// Points fails while points cannot be stored, nil where Store and Folder tell.
+	Points func(ctx context.Context) error
+	Log    *slog.Logger
 }
 
 // Health tells whether points can be taken, also while none come.
@@ -64,7 +66,7 @@ func (h *Health) Check() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if time.Since(h.at) >= probeEvery {
-		h.last = errors.Join(h.probeDisk(), h.probeCatalog())
+		h.last = errors.Join(h.probeDisk(), h.probePoints(), h.probeCatalog())
 		h.at = time.Now()
 	}
 	if h.last == nil && stats.DiskFull {
@@ -94,6 +96,16 @@ func (h *Health) probeDisk() error {
 	}
 	h.Log.Error("the data folder cannot be written", "folder", filepath.Clean(h.Folder), "err", err)
 	return model.Errorf(model.CodeUnavailable, "the data folder cannot be written").WithHint("the server's log says why")
+}
+
+// probePoints asks the servers that keep points.
+func (h *Health) probePoints() error {
+	if h.Points == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), probeTime)
+	defer cancel()
+	return h.Points(ctx)
 }
 
 // probeCatalog writes to the catalog, whose disk may have room when its log has none.

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 	"time"
-
-	"github.com/kymogram/kymogram/internal/model"
 )
 
 // Networks draws a project's signed state; package network does, wired in cmd.
@@ -38,7 +36,7 @@ func (a *API) network(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if a.options.Networks == nil {
-		return model.Errorf(model.CodeNotFound, "this server keeps no signed records")
+		return errNoRecords()
 	}
 	if q.Wait > 0 {
 		end, err := a.waits.Try(r.Context(), 1)

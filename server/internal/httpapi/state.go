@@ -42,9 +42,14 @@ type States interface {
 // kept answers every request of a server that keeps no records.
 func (a *API) kept() error {
 	if a.options.States == nil {
-		return model.Errorf(model.CodeNotFound, "this server keeps no signed records")
+		return errNoRecords()
 	}
 	return nil
+}
+
+func errNoRecords() error {
+	return model.Errorf(model.CodeNotFound, "this server keeps no signed records").
+		WithHint("They need a server that keeps its points in its data folder, without --store.")
 }
 
 type takenDoc struct {

@@ -80,6 +80,7 @@ type Config struct {
 type Deps struct {
 	Points  Points
 	Updates Updates
+	Shared  store.SharedLog // nil: no other server writes to the store
 	Starts  Starts
 	Roster  Roster // nil: the catalog is not compared with the store
 	Names   Names  // nil: a fork without a step takes what its parent ever has

@@ -53,13 +53,17 @@ func (s *Service) Run(ctx context.Context) error {
 	started := s.deps.Now()
 	tick := time.NewTicker(seenEvery)
 	defer tick.Stop()
-	var emptied, retained time.Time
+	var emptied, retained, tookOver time.Time
 	for {
 		s.warn("compare the catalog with the store", s.compare(ctx))
 		now := s.deps.Now()
 		unseen := s.flushSeen(ctx)
 		s.warn("record last activity", unseen)
 		s.retryStuck(ctx)
+		if now.Sub(tookOver) >= leftEvery {
+			tookOver = now
+			s.warn("take over updates", s.takeOver(ctx))
+		}
 		if now.Sub(started) >= s.cfg.Silence && unseen == nil {
 			// Not earlier: while the server was down nobody could show life, nor while the
 			// catalog took no signs of it.

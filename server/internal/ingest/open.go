@@ -119,7 +119,7 @@ func ofOneJob(r *model.OpenRequest, err error) error {
 // prepare makes the attempt and the writer known to the store. Updates that the
 // catalog lacks come first: the mark that the answer carries covers them.
 func (s *Service) prepare(ctx context.Context, r model.OpenRequest, opened *catalog.Opened, run *runState, moves uint64) error {
-	if err := s.drain(ctx, run); err != nil {
+	if err := s.settle(ctx, run); err != nil {
 		return err
 	}
 	if err := s.markIfDeleted(ctx, opened, run, moves); err != nil {

@@ -38,7 +38,7 @@ func (s *Service) Recover(ctx context.Context) error {
 			// Now, since the catalog passes over updates of a run that it lacks.
 			s.warn("compare the catalog with the store", s.compare(ctx))
 		}
-		if err := s.applyOne(ctx, &m); err != nil {
+		if err := s.applyLeft(ctx, &m); err != nil {
 			return err
 		}
 		last = max(last, m.LSN)

@@ -2,6 +2,8 @@ package ingest
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -22,6 +24,7 @@ type runState struct {
 	// pending are updates that are durable in the store and not yet in the
 	// catalog, by rising LSN. No ack leaves for this run while there are any.
 	pending []pendingUpdates
+	applied uint64      // the highest LSN that the catalog has, as far as that is known here; see shared.go
 	stuck   atomic.Bool // pending is not empty
 
 	refs int // of sessions and calls under way; guarded by runTable.mu
@@ -67,6 +70,16 @@ func (t *runTable) markDeleted(id model.RunID, deleted bool) {
 	if r := t.byID[id]; r != nil {
 		r.deleted.Store(deleted)
 	}
+}
+
+// inUse are those of some runs that have a state; nil: all that have one.
+func (t *runTable) inUse(some []model.RunID) (ids []model.RunID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if some == nil {
+		return slices.Collect(maps.Keys(t.byID))
+	}
+	return slices.DeleteFunc(slices.Clone(some), func(id model.RunID) bool { return t.byID[id] == nil })
 }
 
 // stuck lists the runs whose updates wait for the catalog.
@@ -149,10 +162,15 @@ func (s *Service) drainLocked(ctx context.Context, r *runState) error {
 	// What the store has must reach the catalog even when the client is gone.
 	ctx = context.WithoutCancel(ctx)
 	for len(r.pending) > 0 {
-		if err := s.applyOne(ctx, &r.pending[0].Meta); err != nil {
+		err := s.catchUp(ctx, r, r.pending[0].LSN)
+		if err == nil {
+			err = s.applyOne(ctx, &r.pending[0].Meta)
+		}
+		if err != nil {
 			r.stuck.Store(true)
 			return err
 		}
+		r.applied = max(r.applied, r.pending[0].LSN)
 		s.releases.done(r.pending[0].ticket)
 		r.pending = r.pending[1:]
 	}

@@ -3,6 +3,7 @@ package ingest
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -48,6 +49,9 @@ func (s *Service) edit(ctx context.Context, run *catalog.Run, updates []model.Up
 	state.mu.Lock()
 	defer state.mu.Unlock()
 	if err := s.drainLocked(ctx, state); err != nil {
+		return err
+	}
+	if err := s.catchUp(ctx, state, all); err != nil {
 		return err
 	}
 	if err := s.deps.Catalog.Apply(ctx, run.ID, model.WriterID{}, 0, updates, s.deps.Now()); err != nil {
@@ -99,6 +103,26 @@ func (s *Service) moveRun(id model.RunID, deleted bool, move func() error) error
 		return err
 	}
 	s.runs.markDeleted(id, deleted)
+	return nil
+}
+
+// Moved says that another server may have moved runs into the trash or out of it; nil: any of
+// all runs. Those that are written to here are looked up.
+func (s *Service) Moved(ctx context.Context, runs []model.RunID) error {
+	s.trash.Lock()
+	defer s.trash.Unlock()
+	defer s.moves.Add(1)
+	held := s.runs.inUse(runs)
+	if len(held) == 0 {
+		return nil
+	}
+	gone, err := s.deps.Catalog.Gone(ctx, held)
+	if err != nil {
+		return err
+	}
+	for _, id := range held {
+		s.runs.markDeleted(id, slices.Contains(gone, id))
+	}
 	return nil
 }
 

@@ -1,7 +1,7 @@
 // Package live hands changes of runs to readers: a bounded log with rising ids,
 // subscriptions that continue behind an id, and a reset where events were lost.
 //
-// In: [Hub.Publish], from ingest for each stored batch. Out: the events of
+// In: [Hub.Publish], from ingest for each stored batch, here or on another server. Out: the events of
 // [Hub.Subscribe], for httpapi. Both know this package only through interfaces of
 // their own, which cmd wires.
 //
@@ -20,6 +20,7 @@ package live
 import (
 	"context"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -73,8 +74,15 @@ type Hub struct {
 	closed bool
 }
 
-// New makes a hub. Its ids start at the clock's microseconds, so that an id from
-// before a restart is never taken for one of its own.
+// The ids of a hub start at the clock's milliseconds, and all of them have the same low bits,
+// by chance. So an id from before a restart, or of another server, is not taken for one of its
+// own: its reader gets a reset.
+const (
+	tagBits = 20
+	step    = 1 << tagBits
+)
+
+// New makes a hub.
 func New(totals Totals, options Options) *Hub {
 	if options.Beat <= 0 {
 		options.Beat = 200 * time.Millisecond
@@ -91,7 +99,7 @@ func New(totals Totals, options Options) *Hub {
 	if options.Log == nil {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
-	start := uint64(options.Now().UnixMicro())
+	start := uint64(options.Now().UnixMilli())<<tagBits | rand.Uint64N(step)
 	return &Hub{
 		options: options, totals: totals, last: start, floor: start,
 		wake: make(chan struct{}, 1), subs: map[*subscription]struct{}{},
@@ -102,7 +110,7 @@ func New(totals Totals, options Options) *Hub {
 func (h *Hub) Publish(c model.RunChange) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.last++
+	h.last += step
 	if i := h.find(c.Run); i >= 0 {
 		h.log = slices.Delete(h.log, i, i+1)
 	}
@@ -111,6 +119,15 @@ func (h *Hub) Publish(c model.RunChange) {
 		h.floor = h.log[0].id
 		h.log = slices.Delete(h.log, 0, 1)
 	}
+	h.ring()
+}
+
+// Reset tells every reader to read everything again: changes may have been lost.
+func (h *Hub) Reset() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last += step
+	h.floor, h.log = h.last, nil
 	h.ring()
 }
 
@@ -222,7 +239,7 @@ func (h *Hub) Subscribe(f model.LiveFilter, after uint64) (events <-chan model.L
 	switch {
 	case after == 0:
 		s.at = h.last
-	case after < h.floor || after > h.last:
+	case after < h.floor || after > h.last || after%step != h.last%step:
 		s.at, s.reset = h.last, true
 	}
 	if h.closed {

@@ -98,6 +98,20 @@ type MetaLog interface {
 	ReleaseMeta(lsn uint64)
 }
 
+// SharedLog is the MetaLog of an engine to which several servers write. Each applies the updates
+// that it stored, and before them those that another one stored of the run and did not apply
+// yet: it may be slow, or gone. Updates of a run rise by LSN whichever server stored them.
+type SharedLog interface {
+	// EarlierMeta lists updates of a run with after < LSN < before that are not released, by
+	// rising LSN.
+	EarlierMeta(ctx context.Context, run model.RunID, after, before uint64) ([]Meta, error)
+	// LeftMeta lists updates of servers that are gone, by rising LSN: the first of them, where
+	// there are many.
+	LeftMeta(ctx context.Context) ([]Meta, error)
+	// ForgetMeta says that these updates are durable elsewhere.
+	ForgetMeta(ctx context.Context, lsns []uint64) error
+}
+
 // Roster tells which runs the engine keeps, so that a catalog that lost some
 // gets them back.
 type Roster interface {

@@ -25,6 +25,9 @@ const (
 	whole = 10
 	// backlog is how many runs of before the start are read at once.
 	backlog = 10_000
+	// again is how often runs are looked for that another server wrote to, which ended before it
+	// had read them.
+	again = 5 * time.Minute
 )
 
 // Store is the part of a store that the keeper reads.
@@ -39,6 +42,7 @@ type Keeper struct {
 	catalog catalog.Summaries
 	now     func() time.Time
 	log     *slog.Logger
+	shared  bool
 
 	mu  sync.Mutex
 	due map[model.RunID]time.Time // runs with news, and when they may be read
@@ -51,6 +55,9 @@ func NewKeeper(s Store, c catalog.Summaries, now func() time.Time, log *slog.Log
 	return &Keeper{store: s, catalog: c, now: now, log: log, due: map[model.RunID]time.Time{}, rest: map[model.RunID]time.Time{}}
 }
 
+// Shared says that other servers write to the store, too. Call it before Run.
+func (k *Keeper) Shared() { k.shared = true }
+
 // Publish notes that a run has news.
 func (k *Keeper) Publish(c model.RunChange) {
 	k.mu.Lock()
@@ -60,11 +67,15 @@ func (k *Keeper) Publish(c model.RunChange) {
 	}
 }
 
-// Run reads the runs of before the start, then those with news, until ctx ends.
+// Run reads the runs of before the start, then those with news, until ctx ends. Where the store
+// is shared it looks again for runs that nobody has read.
 func (k *Keeper) Run(ctx context.Context) error {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
-	for older := true; ; {
+	for older, looked := true, k.now(); ; {
+		if k.shared && k.now().Sub(looked) >= again {
+			older, looked = true, k.now()
+		}
 		if older {
 			older = k.catchUp(ctx)
 		}

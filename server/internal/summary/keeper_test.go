@@ -143,6 +143,34 @@ func TestAKeeperFollows(t *testing.T) {
 	})
 }
 
+// The runs of another server that ended are read some minutes later.
+func TestAKeeperTakesOver(t *testing.T) {
+	for _, shared := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &points{series: map[string][]float64{}, kind: map[string]model.Kind{}}
+			r := &rows{kept: map[model.RunID][]catalog.Summary{}}
+			k := summary.NewKeeper(p, r, time.Now, slog.New(slog.DiscardHandler))
+			if shared {
+				k.Shared()
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error)
+			go func() { done <- k.Run(ctx) }()
+			synctest.Wait()
+			p.add("loss", model.KindFloat, 1)
+			r.older = []model.RunID{{7}}
+			time.Sleep(time.Hour)
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			if got := len(r.kept[model.RunID{7}]) == 1; got != shared {
+				t.Errorf("shared %v: read %v", shared, got)
+			}
+		})
+	}
+}
+
 // naive reduces every point again.
 func (p *points) naive() (out []catalog.Summary) {
 	for _, name := range p.names {

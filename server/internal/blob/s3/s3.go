@@ -32,9 +32,9 @@ type Store struct {
 	prefix string // of all names, "" or with a slash at its end
 	folder string // for files of this machine
 
-	// sweeping keeps a blob that is being put again from being swept by this node. Who puts one
-	// shares it: each waits for S3.
-	sweeping sync.RWMutex
+	// sweeping keeps a blob that is being put again from being swept. Who puts one shares it:
+	// each waits for S3.
+	sweeping Guard
 
 	busy blob.Busy // uploads that this node adds to
 
@@ -56,7 +56,7 @@ func Open(ctx context.Context, place Place, folder, owner string) (*Store, error
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, bucket: place.Bucket, prefix: place.Prefix, folder: folder, ends: map[string]int64{}}
+	s := &Store{client: client, bucket: place.Bucket, prefix: place.Prefix, folder: folder, ends: map[string]int64{}, sweeping: &alone{}}
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)); err != nil {
 		return nil, fmt.Errorf("clear the folder of uploads: %w", err)
 	}
@@ -158,8 +158,6 @@ func (s *Store) Delete(ctx context.Context, h blob.Hash) error {
 // renew says whether a blob is there, and makes one that is not young as young as a new one, so
 // that no sweep takes it from who is about to name it.
 func (s *Store) renew(ctx context.Context, h blob.Hash) (there bool, err error) {
-	s.sweeping.RLock()
-	defer s.sweeping.RUnlock()
 	info, err := s.client.StatObject(ctx, s.bucket, s.key(h), minio.StatObjectOptions{})
 	if isMissing(err) {
 		return false, nil
@@ -167,6 +165,11 @@ func (s *Store) renew(ctx context.Context, h blob.Hash) (there bool, err error) 
 	if err != nil || time.Since(info.LastModified) < young {
 		return err == nil, failure(err)
 	}
+	end, err := s.sweeping.Share(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
 	_, err = s.client.ComposeObject(ctx, minio.CopyDestOptions{
 		Bucket: s.bucket, Object: s.key(h), ReplaceMetadata: true, UserMetadata: map[string]string{"renewed": time.Now().UTC().Format(time.RFC3339)},
 	}, minio.CopySrcOptions{Bucket: s.bucket, Object: s.key(h)})

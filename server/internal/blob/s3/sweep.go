@@ -79,8 +79,11 @@ func (s *Store) sweep(ctx context.Context, batch []minio.ObjectInfo, before time
 
 // deleteOld looks at the age once more: who puts a blob again is about to name it.
 func (s *Store) deleteOld(ctx context.Context, key string, before time.Time) (gone bool, err error) {
-	s.sweeping.Lock()
-	defer s.sweeping.Unlock()
+	end, err := s.sweeping.Exclude(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer end()
 	info, err := s.client.StatObject(ctx, s.bucket, key, minio.StatObjectOptions{})
 	if isMissing(err) || err == nil && !info.LastModified.Before(before) {
 		return false, nil

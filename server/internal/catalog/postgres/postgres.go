@@ -4,7 +4,7 @@
 // done again where it met another's; so servers need not know of one another. PostgreSQL makes
 // a write durable, repairs itself and is copied with its own tools: there is no mirror.
 //
-// Start reading in write.go (transactions). words.go turns the queries of package tables into
+// Start reading in write.go (transactions). listen.go tells servers of one another, words.go turns the queries of package tables into
 // PostgreSQL's, conn.go does it on each connection, key.go has what attributes sort by.
 package postgres
 
@@ -43,9 +43,12 @@ type DB struct {
 	*tables.DB
 
 	log    *slog.Logger
+	config *pgx.ConnConfig
 	writer *sql.DB
 	writes *queue.Queue
 	reader *tables.Reads
+	self   string // this server, to others
+	outbox *outbox
 }
 
 var _ catalog.Catalog = (*DB)(nil)
@@ -78,7 +81,7 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 		return nil, err
 	}
 	psql.Settle(config)
-	d := &DB{log: o.Logger}
+	d := &DB{log: o.Logger, config: config, self: newSelf(), outbox: newOutbox()}
 	d.writes = queue.New(d.commit, func(context.Context) {})
 	if err := psql.Migrate(ctx, config, migrationFiles, goose.DefaultTablename); err != nil {
 		return nil, d.Failure("open the catalog", err)

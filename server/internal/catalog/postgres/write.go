@@ -68,7 +68,7 @@ func (d *DB) try(all []*queue.Write, duplicates map[*queue.Write]string) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	tx, err := deferring(conn)
+	tx, err := d.deferring(conn)
 	if err != nil {
 		return err
 	}
@@ -132,20 +132,22 @@ func twice(w *queue.Write, err error, duplicates map[*queue.Write]string) error 
 type transaction struct {
 	*sql.Conn
 	conn *conn
+	self string // the server
 }
 
 var (
 	_ tables.Tx        = (*transaction)(nil)
 	_ tables.Deferring = (*transaction)(nil)
+	_ tables.Telling   = (*transaction)(nil)
 )
 
-func deferring(c *sql.Conn) (tx *transaction, err error) {
+func (d *DB) deferring(c *sql.Conn) (tx *transaction, err error) {
 	err = c.Raw(func(inner any) error {
 		ours, ok := inner.(*conn)
 		if !ok {
 			return fmt.Errorf("the driver's connection is a %T", inner)
 		}
-		tx = &transaction{c, ours}
+		tx = &transaction{c, ours, d.self}
 		return nil
 	})
 	return tx, err

@@ -17,6 +17,9 @@ func (d *DB) PutKey(ctx context.Context, k catalog.Key) error {
 		return d.failure("store a key", err)
 	}
 	return d.write(ctx, "store a key", func(tx Tx) error {
+		if err := tellKey(tx, k.ID); err != nil {
+			return err
+		}
 		return Exec(ctx, tx, `INSERT INTO keys (id, name, sha256, scopes, workspace, project, created_ns, expires_ns, revoked_ns, last_ns)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name, sha256 = excluded.sha256, scopes = excluded.scopes,
 			workspace = excluded.workspace, project = excluded.project, created_ns = excluded.created_ns, expires_ns = excluded.expires_ns,
@@ -58,24 +61,30 @@ func (d *DB) ListKeys(ctx context.Context) ([]catalog.Key, error) {
 
 // RevokeKey implements [catalog.Keys]. The first revocation counts.
 func (d *DB) RevokeKey(ctx context.Context, id string, now time.Time) error {
-	return d.onKey(ctx, "revoke a key", id, `UPDATE keys SET revoked_ns = CASE revoked_ns WHEN 0 THEN ?2 ELSE revoked_ns END WHERE id = ?1`, now)
+	const revoke = `UPDATE keys SET revoked_ns = CASE revoked_ns WHEN 0 THEN ?2 ELSE revoked_ns END WHERE id = ?1`
+	return d.write(ctx, "revoke a key", func(tx Tx) error {
+		if err := onKey(ctx, tx, id, revoke, now); err != nil {
+			return err
+		}
+		return tellKey(tx, id)
+	})
 }
 
 // UseKey implements [catalog.Keys].
 func (d *DB) UseKey(ctx context.Context, id string, now time.Time) error {
-	return d.onKey(ctx, "record the use of a key", id, `UPDATE keys SET last_ns = `+greater("last_ns", "?2")+` WHERE id = ?1`, now)
+	return d.write(ctx, "record the use of a key", func(tx Tx) error {
+		return onKey(ctx, tx, id, `UPDATE keys SET last_ns = `+greater("last_ns", "?2")+` WHERE id = ?1`, now)
+	})
 }
 
-func (d *DB) onKey(ctx context.Context, act, id, query string, now time.Time) error {
-	return d.write(ctx, act, func(tx Tx) error {
-		res, err := tx.ExecContext(ctx, query, id, now.UnixNano())
-		if err != nil {
-			return err
-		}
-		n, err := res.RowsAffected()
-		if err == nil && n == 0 {
-			return model.Errorf(model.CodeNotFound, "there is no key %q", model.Clip(id)).WithHint("`kymogram key list` shows the keys.")
-		}
+func onKey(ctx context.Context, tx Tx, id, query string, now time.Time) error {
+	res, err := tx.ExecContext(ctx, query, id, now.UnixNano())
+	if err != nil {
 		return err
-	})
+	}
+	n, err := res.RowsAffected()
+	if err == nil && n == 0 {
+		return model.Errorf(model.CodeNotFound, "there is no key %q", model.Clip(id)).WithHint("`kymogram key list` shows the keys.")
+	}
+	return err
 }

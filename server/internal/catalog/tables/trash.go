@@ -18,33 +18,33 @@ func errNoRun(id model.RunID) error {
 
 // Trash implements [catalog.Bin].
 func (d *DB) Trash(ctx context.Context, id model.RunID, now time.Time) error {
-	return d.onRun(ctx, "trash a run", id, `UPDATE runs SET deleted_ns = CASE deleted_ns WHEN 0 THEN ?2 ELSE deleted_ns END WHERE id = (SELECT run FROM ids WHERE id = ?1)`, now.UnixNano())
+	return d.onRun(ctx, "trash a run", id, `UPDATE runs SET deleted_ns = CASE deleted_ns WHEN 0 THEN ?2 ELSE deleted_ns END WHERE id = (SELECT run FROM ids WHERE id = ?1) RETURNING id`, now.UnixNano())
 }
 
 // Restore implements [catalog.Bin].
 func (d *DB) Restore(ctx context.Context, id model.RunID) error {
-	return d.onRun(ctx, "restore a run", id, `UPDATE runs SET deleted_ns = 0 WHERE id = (SELECT run FROM ids WHERE id = ?1)`)
+	return d.onRun(ctx, "restore a run", id, `UPDATE runs SET deleted_ns = 0 WHERE id = (SELECT run FROM ids WHERE id = ?1) RETURNING id`)
 }
 
+// onRun changes a run. Its query gives the run's own id.
 func (d *DB) onRun(ctx context.Context, act string, id model.RunID, query string, args ...any) error {
-	defer d.deletions.Add(1) // after the change: who asks before it asks again
+	defer d.Moved() // after the change: who asks before it asks again
 	return d.write(ctx, act, func(tx Tx) error {
-		res, err := tx.ExecContext(ctx, query, append([]any{id[:]}, args...)...)
+		changed, err := Collect(ctx, tx, scanRunID, query, append([]any{id[:]}, args...)...)
 		if err != nil {
 			return err
 		}
-		n, err := res.RowsAffected()
-		if err == nil && n == 0 {
+		if len(changed) == 0 {
 			return errNoRun(id)
 		}
-		return err
+		return tellRun(tx, changed[0])
 	})
 }
 
 // Purge implements [catalog.Bin]. Identities, ULIDs and writers stay, so
 // that late points of the run find out that it is gone.
 func (d *DB) Purge(ctx context.Context, id model.RunID) error {
-	defer d.deletions.Add(1)
+	defer d.Moved()
 	return d.write(ctx, "purge a run", func(tx Tx) error {
 		var run []byte
 		var deletedNs int64
@@ -59,7 +59,10 @@ func (d *DB) Purge(ctx context.Context, id model.RunID) error {
 			return err
 		}
 		// The tables of a run follow by ON DELETE CASCADE.
-		return Exec(ctx, tx, `DELETE FROM runs WHERE id = ?`, run)
+		if err := Exec(ctx, tx, `DELETE FROM runs WHERE id = ?`, run); err != nil {
+			return err
+		}
+		return tellRun(tx, model.RunID(run))
 	})
 }
 

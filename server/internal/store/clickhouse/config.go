@@ -3,6 +3,8 @@ package clickhouse
 import (
 	"log/slog"
 	"time"
+
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 )
 
 // Config is what a user sets. The zero value of all but the two addresses and Node works.
@@ -12,7 +14,9 @@ type Config struct {
 	Points string
 	// Ledger is the address of a PostgreSQL database, which may be the catalog's.
 	Ledger string
-	// Node names this server among those that share the two, for ever.
+	// Password is that of an address that has none.
+	Password string
+	// Node names the data folder of this server.
 	Node string
 	// SeriesPerRunLimit refuses records that would make more series; 1,000,000.
 	SeriesPerRunLimit int
@@ -47,3 +51,9 @@ func orDefault[T comparable](v, otherwise T) T {
 	}
 	return v
 }
+
+// Check refuses an address that is not one of a ClickHouse database.
+func Check(place string) error { return cluster.Check(place) }
+
+// Named is an address as it may be shown: without user, password and settings.
+func Named(place string) string { return cluster.Named(place) }

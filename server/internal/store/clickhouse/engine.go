@@ -37,7 +37,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if cfg.Node == "" {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a name of this server")
 	}
-	points, err := cluster.Open(ctx, cluster.Options{Address: cfg.Points, Node: cfg.Node, Connections: connections, Logger: cfg.Logger})
+	points, err := cluster.Open(ctx, cluster.Options{Address: cfg.Points, Password: cfg.Password, Node: cfg.Node, Connections: connections, Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}

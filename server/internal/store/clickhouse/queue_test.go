@@ -101,7 +101,7 @@ func TestUpdatesOfADeadServer(t *testing.T) {
 	if n := pending(); n != 0 {
 		t.Errorf("%d updates of a server that works", n)
 	}
-	r.ledger.Do(t, "UPDATE "+r.schema+".ledger_nodes SET seen = now() - interval '1 hour' WHERE name = 'a'")
+	r.ledger.Do(t, "UPDATE "+r.schema+".ledger_nodes SET seen = now() - interval '1 hour' WHERE folder = 'a'")
 	if n := pending(); n != 1 {
 		t.Errorf("%d updates", n)
 	}

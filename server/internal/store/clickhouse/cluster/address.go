@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 
@@ -22,9 +23,13 @@ type place struct {
 // parse reads an address. It may have a password, so no error repeats it.
 func parse(given string) (*place, error) {
 	o, err := clickhouse.ParseDSN(given)
-	if err != nil || o.Protocol != clickhouse.Native {
-		return nil, model.Errorf(model.CodeInvalid, "what is given is no address of a ClickHouse database").
-			WithHint("Write clickhouse://USER:PASSWORD@HOST:9000/DATABASE.")
+	if err != nil || o.Protocol != clickhouse.Native || !strings.HasPrefix(given, "clickhouse://") || len(o.Addr) == 0 || o.Auth.Database == "" {
+		return nil, errAddress()
+	}
+	for _, addr := range o.Addr {
+		if _, port, err := net.SplitHostPort(addr); err != nil || port == "" {
+			return nil, errAddress()
+		}
 	}
 	p := &place{options: *o}
 	if name, ok := o.Settings["cluster"]; ok {
@@ -51,6 +56,26 @@ func parse(given string) (*place, error) {
 		p.options.ReadTimeout = deadAfter
 	}
 	return p, nil
+}
+
+func errAddress() error {
+	return model.Errorf(model.CodeInvalid, "what is given is no address of a ClickHouse database").
+		WithHint("Write clickhouse://USER@HOST:9000/DATABASE, with the password in CLICKHOUSE_PASSWORD.")
+}
+
+// Check refuses an address that is not one of a ClickHouse database.
+func Check(given string) error {
+	_, err := parse(given)
+	return err
+}
+
+// Named is an address as it may be shown: without user, password and settings.
+func Named(given string) string {
+	p, err := parse(given)
+	if err != nil {
+		return "clickhouse://…"
+	}
+	return "clickhouse://" + strings.Join(p.options.Addr, ",") + "/" + p.options.Auth.Database
 }
 
 // local is the table with the rows of a server.

@@ -14,6 +14,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -33,6 +34,8 @@ type Options struct {
 	// some servers of the cluster with this name, else of one server. &copies=N is how many
 	// replicas have rows before an insert is answered.
 	Address string
+	// Password is that of an address that has none.
+	Password string
 	// Node is the name of this server of Kymogram: each prefers another replica for inserts.
 	Node        string
 	Connections int
@@ -61,6 +64,7 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	at.options.Auth.Password = cmp.Or(at.options.Auth.Password, o.Password)
 	at.options.MaxOpenConns, at.options.MaxIdleConns = o.Connections, o.Connections
 	at.options.DialTimeout = 5 * time.Second
 	c := &Cluster{place: *at, log: o.Logger, node: o.Node}

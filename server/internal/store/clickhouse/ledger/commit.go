@@ -185,7 +185,7 @@ func (l *Ledger) queueLedger(b *pgx.Batch, changes []*Change) {
 		}
 		for _, u := range c.Batches {
 			if len(u.Doc) > 0 {
-				b.Queue(`INSERT INTO ledger_updates (position, node, run, lsn, writer, doc) VALUES ($1, $2, $3, $4, $5, $6)`, int64(u.Position), l.node, c.Run[:], int64(u.LSN), u.Writer[:], u.Doc)
+				b.Queue(`INSERT INTO ledger_updates (position, node, run, lsn, writer, doc) VALUES ($1, $2, $3, $4, $5, $6)`, int64(u.Position), l.holder, c.Run[:], int64(u.LSN), u.Writer[:], u.Doc)
 			}
 		}
 	}

@@ -39,8 +39,8 @@ const versions = "ledger_version"
 
 // Options are how code opens a ledger.
 type Options struct {
-	// Node names this server among those that share the ledger, for ever: updates that it left
-	// at a crash are its own when it is back.
+	// Node names the data folder of this server. Its lives before are over: updates that they left
+	// need not wait until they count as gone.
 	Node string
 	// Hold is how long nobody else takes a lease that was taken.
 	Hold time.Duration
@@ -53,10 +53,11 @@ type Options struct {
 // Ledger is safe for parallel use.
 type Ledger struct {
 	pool   *pgxpool.Pool
-	node   []byte
-	holder []byte // of this life of the node
+	folder []byte
+	holder []byte // names this life of the server; a copied data folder has another
 	hold   time.Duration
 	shards int
+	secret []byte // of the store
 }
 
 // Open connects to a database, see [psql.Parse], and migrates it.
@@ -81,9 +82,9 @@ func Open(ctx context.Context, place string, o Options) (*Ledger, error) {
 	if err != nil {
 		return nil, failure("open the ledger", err)
 	}
-	l := &Ledger{pool: pool, node: []byte(o.Node), holder: make([]byte, 16), hold: o.Hold, shards: max(o.Shards, 1)}
+	l := &Ledger{pool: pool, folder: []byte(o.Node), holder: make([]byte, 16), hold: o.Hold, shards: max(o.Shards, 1)}
 	_, _ = rand.Read(l.holder) // it never fails
-	if err := l.Beat(ctx); err != nil {
+	if err := errors.Join(l.begin(ctx), l.identify(ctx)); err != nil {
 		pool.Close()
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -14,45 +15,83 @@ import (
 // deadAfter is how old the last sign of a node is whose updates another one takes over.
 const deadAfter = "1 minute"
 
+// begin ends the earlier lives of this server, and begins one.
+func (l *Ledger) begin(ctx context.Context) error {
+	_, err := l.pool.Exec(ctx, `DELETE FROM ledger_nodes WHERE folder = $1 OR seen < now() - interval '1 day'`, l.folder)
+	return errors.Join(failure("begin the node", err), l.Beat(ctx))
+}
+
 // Beat says that this node works.
 func (l *Ledger) Beat(ctx context.Context) error {
-	_, err := l.pool.Exec(ctx, `INSERT INTO ledger_nodes (name, seen) VALUES ($1, now()) ON CONFLICT (name) DO UPDATE SET seen = now()`, l.node)
+	_, err := l.pool.Exec(ctx, `INSERT INTO ledger_nodes (name, folder, seen) VALUES ($1, $2, now()) ON CONFLICT (name) DO UPDATE SET seen = now()`, l.holder, l.folder)
 	return failure("report that the node works", err)
 }
 
+// gone are the nodes that do not work any more.
+const gone = `node NOT IN (SELECT name FROM ledger_nodes WHERE seen > now() - interval '` + deadAfter + `')`
+
 // Pending lists updates that the catalog has not confirmed, by rising position: those of this
-// node, also of its life before, and those of nodes that are gone.
+// node, and those of nodes that are gone, which become its own. So it comes before all other
+// updates of this life.
 func (l *Ledger) Pending(ctx context.Context) (out []store.Meta, err error) {
 	err = l.write(ctx, "read updates", func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, `UPDATE ledger_updates SET node = $1 WHERE node <> $1
-			AND node NOT IN (SELECT name FROM ledger_nodes WHERE seen > now() - interval '`+deadAfter+`')`, l.node); err != nil {
+		if _, err := tx.Exec(ctx, `UPDATE ledger_updates SET node = $1 WHERE node <> $1 AND `+gone, l.holder); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `SELECT position, run, writer, doc FROM ledger_updates WHERE node = $1 ORDER BY position`, l.node)
-		if err != nil {
-			return err
-		}
-		return each(rows, func(row pgx.CollectableRow) error {
-			var m store.Meta
-			var run, writer, doc []byte
-			if err := row.Scan(&m.LSN, &run, &writer, &doc); err != nil {
-				return err
-			}
-			copy(m.Run[:], run)
-			copy(m.Writer[:], writer)
-			if err := json.Unmarshal(doc, &m.Updates); err != nil {
-				return fmt.Errorf("updates at position %d: %w", m.LSN, err)
-			}
-			out = append(out, m)
-			return nil
-		})
+		out, err = updates(ctx, tx, `node = $1 ORDER BY position`, l.holder)
+		return err
 	})
 	return out, err
 }
 
+// Earlier lists the updates of a run with positions between two that the catalog has not
+// confirmed, whoever wrote them.
+func (l *Ledger) Earlier(ctx context.Context, run model.RunID, after, before uint64) ([]store.Meta, error) {
+	out, err := updates(ctx, l.pool, `run = $1 AND position > $2 AND position < $3 ORDER BY position`, run[:], int64(after), int64(before))
+	return out, failure("read updates", err)
+}
+
+// Left lists the first updates of nodes that are gone.
+func (l *Ledger) Left(ctx context.Context, limit int) ([]store.Meta, error) {
+	out, err := updates(ctx, l.pool, `node <> $1 AND `+gone+` ORDER BY position LIMIT $2`, l.holder, limit)
+	return out, failure("read updates", err)
+}
+
+// asked is a pool or a transaction.
+type asked interface {
+	Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+}
+
+func updates(ctx context.Context, db asked, where string, args ...any) (out []store.Meta, err error) {
+	rows, err := db.Query(ctx, `SELECT position, run, writer, doc FROM ledger_updates WHERE `+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	return out, each(rows, func(row pgx.CollectableRow) error {
+		var m store.Meta
+		var run, writer, doc []byte
+		if err := row.Scan(&m.LSN, &run, &writer, &doc); err != nil {
+			return err
+		}
+		copy(m.Run[:], run)
+		copy(m.Writer[:], writer)
+		if err := json.Unmarshal(doc, &m.Updates); err != nil {
+			return fmt.Errorf("updates at position %d: %w", m.LSN, err)
+		}
+		out = append(out, m)
+		return nil
+	})
+}
+
 // Release forgets the updates of this node up to a position.
 func (l *Ledger) Release(ctx context.Context, position uint64) error {
-	_, err := l.pool.Exec(ctx, `DELETE FROM ledger_updates WHERE node = $1 AND position <= $2`, l.node, int64(position))
+	_, err := l.pool.Exec(ctx, `DELETE FROM ledger_updates WHERE node = $1 AND position <= $2`, l.holder, int64(position))
+	return failure("release updates", err)
+}
+
+// Forget forgets updates, whoever wrote them.
+func (l *Ledger) Forget(ctx context.Context, positions []uint64) error {
+	_, err := l.pool.Exec(ctx, `DELETE FROM ledger_updates WHERE position = ANY($1)`, positions)
 	return failure("release updates", err)
 }
 

@@ -210,6 +210,22 @@ func TestRevocationAndExpiry(t *testing.T) {
 	c.add(time.Second)
 	wantCode(t, "revoked elsewhere", k.Recheck(t.Context(), p), model.CodeUnauthenticated)
 
+	// Where the other process says so, it counts at once.
+	for what, tell := range map[string]func(id string){"told of": k.Changed, "maybe told of": func(string) { k.AllChanged() }} {
+		secret, key = create(t, k, spec)
+		if p, err = k.Authenticate(t.Context(), secret); err != nil {
+			t.Fatal(err)
+		}
+		if err := m.RevokeKey(t.Context(), key.ID, c.now()); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Recheck(t.Context(), p); err != nil {
+			t.Errorf("it is not kept: %v", err)
+		}
+		tell(key.ID)
+		wantCode(t, what, k.Recheck(t.Context(), p), model.CodeUnauthenticated)
+	}
+
 	secret, key = create(t, k, spec)
 	if p, err = k.Authenticate(t.Context(), secret); err != nil {
 		t.Fatal(err)

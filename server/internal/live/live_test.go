@@ -225,3 +225,62 @@ func TestNothingIsLostUnnoticed(t *testing.T) {
 		})
 	})
 }
+
+// TestResetOfAll: whoever reads, or comes back from before, reads everything again; then events
+// go on.
+func TestResetOfAll(t *testing.T) {
+	inBubble(t, Options{}, counted{}, func(h *Hub) {
+		events, cancel := h.Subscribe(model.LiveFilter{Workspace: "w", Project: "p"}, 0)
+		defer cancel()
+		h.Publish(ofRun(1))
+		settle()
+		before := drained(events)
+		if len(before) != 1 || before[0].Reset {
+			t.Fatalf("%+v", before)
+		}
+		h.Publish(ofRun(2))
+		h.Reset()
+		settle()
+		if got := drained(events); len(got) != 1 || !got[0].Reset {
+			t.Errorf("%+v", got)
+		}
+		back, cancelBack := h.Subscribe(model.LiveFilter{Workspace: "w", Project: "p"}, before[0].ID)
+		defer cancelBack()
+		settle()
+		if got := drained(back); len(got) != 1 || !got[0].Reset {
+			t.Errorf("who comes back gets %+v", got)
+		}
+		h.Publish(ofRun(3))
+		settle()
+		for _, e := range [][]model.LiveEvent{drained(events), drained(back)} {
+			if len(e) != 1 || e[0].Reset || e[0].Run != run(3) {
+				t.Errorf("then %+v", e)
+			}
+		}
+	})
+}
+
+// TestIDsOfAnotherHub: an id of a hub that started at the same moment means nothing to this one.
+func TestIDsOfAnotherHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		last := uint64(0)
+		hubs := []*Hub{New(counted{}, Options{}), New(counted{}, Options{})}
+		for _, h := range hubs {
+			go func() { _ = h.Run(ctx) }()
+			events, end := h.Subscribe(model.LiveFilter{Workspace: "w", Project: "p"}, last)
+			defer end()
+			for n := range byte(9) {
+				h.Publish(ofRun(n))
+			}
+			settle()
+			got := drained(events)
+			if reset := got[0].Reset; reset != (last > 0) {
+				t.Errorf("the first of a reader at %d is %+v", last, got[0])
+			}
+			last = got[len(got)/2].ID
+		}
+		cancel()
+		synctest.Wait()
+	})
+}

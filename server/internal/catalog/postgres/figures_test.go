@@ -21,7 +21,10 @@ import (
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
 )
 
-var figures = flag.Int("figures", 0, "print figures of a catalog with so many runs, beside SQLite's in the same run")
+var (
+	figures = flag.Int("figures", 0, "print figures of a catalog with so many runs, beside SQLite's in the same run")
+	tells   = flag.Bool("tells", false, "the server of the figures tells others of each open")
+)
 
 // TestFigures compares PostgreSQL with SQLite: go test -run TestFigures -figures 100000 -v -timeout 1h. Both
 // get the same calls one after the other, so that what else the machine does meets both.
@@ -37,10 +40,16 @@ func TestFigures(t *testing.T) {
 	t.Cleanup(func() { _ = file.Close() })
 	b := &besides{t: t, postmaster: postmaster(t, s), sqlite: file, postgres: openAt(t, s.URL(t))}
 	t.Logf("%-34s %12s %12s %8s  %s", "", "SQLite", "PostgreSQL", "ratio", "CPU ms each: SQLite; PostgreSQL ours + its own")
+	if *tells {
+		listen(t, b.postgres)
+	}
 	for _, writers := range []int{1, 8, 64} {
 		for _, attributes := range []int{0, 10} {
 			b.each(fmt.Sprintf("opens/s, %d at once, %d attributes", writers, attributes), writers, 2*time.Second, func(c catalog.Catalog, n int) error {
-				_, err := c.Open(t.Context(), figureRun(fmt.Sprintf("o%d-%d", writers, attributes), n, attributes), time.Now())
+				o, err := c.Open(t.Context(), figureRun(fmt.Sprintf("o%d-%d", writers, attributes), n, attributes), time.Now())
+				if db, ok := c.(*postgres.DB); ok && err == nil && *tells {
+					db.Publish(model.RunChange{Run: o.Run, Workspace: o.Workspace, Project: o.Project})
+				}
 				return err
 			})
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"slices"
+	"strings"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -87,7 +88,9 @@ func (b *byAttribute) stream(path string, more *where) (statement, error) {
 		w.add(`(a.key, a.run)`+b.order.beyond()+`(?, ?)`, Key{key}, b.after.PK)
 	}
 	w.add(more.orTrue(), more.args...)
-	w.add(b.runs.orTrue(), b.runs.args...)
+	// PostgreSQL reads the runs of a filter once for each row of a join, as it thinks, where they
+	// are asked for by the joined row, and so passes the order by. By the first row they are read once.
+	w.add(strings.ReplaceAll(b.runs.orTrue(), chosenIn, `a.run IN (`), b.runs.args...)
 	return statement{`SELECT ` + runColumns + `, a.key FROM attributes a INDEXED BY attributes_key CROSS JOIN runs r ON r.pk = a.run
 		JOIN projects p ON p.id = r.project WHERE ` + w.String() + ` ORDER BY a.key` + b.order.direction() + `, a.run` + b.order.direction() + ` LIMIT ?`, w.args}, nil
 }

@@ -226,13 +226,13 @@ func (w *where) addMember(m catalog.Member) {
 	case none:
 		w.add(`NOT EXISTS (SELECT 1 FROM attributes a WHERE a.run = r.pk AND a.path = ?)`, m.Key)
 	case sortKey(&m.Value).Of == nil: // NaN
-		w.add(`r.pk IN (SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key IS NULL)`, m.Key)
+		w.add(chosenIn+`SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key IS NULL)`, m.Key)
 	default:
 		types := []model.ValueType{m.Value.Type, m.Value.Type}
 		if class(m.Value.Type) == model.TypeFloat {
 			types = []model.ValueType{model.TypeInt, model.TypeFloat}
 		}
-		w.add(`r.pk IN (SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key = ? AND a.type IN (?, ?))`,
+		w.add(chosenIn+`SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path = ? AND a.key = ? AND a.type IN (?, ?))`,
 			m.Key, sortKey(&m.Value), string(types[0]), string(types[1]))
 	}
 }

@@ -156,6 +156,9 @@ const mostCompared = keyBytes - 4
 // shortSet is the characters of a set's key that is whole for certain.
 const shortSet = keyBytes/4 - 2
 
+// chosenIn begins a condition that runs are among those of a list. Nothing else begins so.
+const chosenIn = `r.pk IN (`
+
 // addAttribute compares an attribute. A value that reads as a number compares
 // with numbers and equals the same text; true and false equal booleans; a set
 // equals each of its members.
@@ -181,7 +184,7 @@ func (w *where) addAttribute(t filter.Term) {
 			args = append(args, Key{boolKey(truth)})
 		}
 	}
-	w.add(`r.pk IN (SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path IN (?, ?) AND (`+strings.Join(matches, " OR ")+`))`, args...)
+	w.add(chosenIn+`SELECT a.run FROM attributes a INDEXED BY attributes_key WHERE a.path IN (?, ?) AND (`+strings.Join(matches, " OR ")+`))`, args...)
 }
 
 // parseNumber reads an integer exactly, else a real.

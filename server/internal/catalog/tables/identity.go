@@ -18,20 +18,6 @@ func newRunID(now time.Time) model.RunID {
 	return id
 }
 
-// claimID is the ULID of a new run: the one that its client made, when nobody
-// has it, else a new one.
-func claimID(ctx context.Context, tx Tx, local model.RunID, now time.Time) (model.RunID, error) {
-	if local.IsZero() {
-		return newRunID(now), nil
-	}
-	var taken bool
-	err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM ids WHERE id = ?)`, local[:]).Scan(&taken)
-	if err != nil || taken {
-		return newRunID(now), err
-	}
-	return local, nil
-}
-
 // addAlias makes a client's local ULID lead to a run. One that means another run
 // already keeps its meaning.
 func addAlias(ctx context.Context, tx Tx, alias, run model.RunID) error {

@@ -18,6 +18,7 @@ type opening struct {
 	now      time.Time
 	openedNs int64 // when the client opened, never after now
 	heard    bool  // the run takes what init said of it
+	before   situation
 }
 
 // runRow is what an open needs of a run.
@@ -32,20 +33,6 @@ type runRow struct {
 	nameless  bool   // recovered, see recover.go
 	created   bool   // by this open
 	whole     bool   // its row says already what follows from its writer
-}
-
-const runRowColumns = `r.pk, r.id, r.project, r.name, r.created_ns, r.deleted_ns, r.orchestration_id`
-
-func scanRunRow(row *sql.Row) (*runRow, error) {
-	var run runRow
-	var id []byte
-	err := row.Scan(&run.pk, &id, &run.project, &run.name, &run.createdNs, &run.deletedNs, &run.job)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	copy(run.id[:], id)
-	run.nameless = run.job == ""
-	return &run, err
 }
 
 // Open implements [catalog.Opener].
@@ -97,15 +84,20 @@ func normalised(r model.OpenRequest) (model.OpenRequest, error) {
 }
 
 func (o *opening) do(ctx context.Context) (*catalog.Opened, error) {
-	known, attempt, err := o.knownWriter(ctx)
-	if err != nil {
+	var err error
+	if o.before, err = readSituation(ctx, o.tx, &o.r); err != nil {
 		return nil, err
 	}
-	if known != nil {
-		return o.again(ctx, known, attempt)
+	if known := o.before.ofWriter; known != nil {
+		return o.again(ctx, known, o.before.attempt)
 	}
-	run, err := o.ofLocalRun(ctx)
-	if run == nil && err == nil {
+	if o.before.opened { // its run is gone
+		return nil, errDeleted(o.r.RunName)
+	}
+	run := o.before.recovered
+	if run != nil {
+		err = o.settle(ctx, run)
+	} else {
 		run, err = o.findOrMake(ctx)
 	}
 	if err != nil {
@@ -162,27 +154,6 @@ func (o *opening) result(run *runRow, a model.Attempt) *catalog.Opened {
 	return out
 }
 
-// knownWriter finds the run and attempt of a writer that has opened before.
-func (o *opening) knownWriter(ctx context.Context) (*runRow, uint32, error) {
-	var id []byte
-	var attempt uint32
-	err := o.tx.QueryRowContext(ctx, `SELECT run, attempt FROM writers WHERE id = ?`, o.r.Writer[:]).Scan(&id, &attempt)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, 0, nil
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	run, err := scanRunRow(o.tx.QueryRowContext(ctx, `SELECT `+runRowColumns+` FROM runs r WHERE r.id = ?`, id))
-	if err != nil {
-		return nil, 0, err
-	}
-	if run == nil {
-		return nil, 0, errDeleted(o.r.RunName)
-	}
-	return run, attempt, nil
-}
-
 func errDeleted(name string) *model.Error {
 	return model.Errorf(model.CodeRunDeleted, "the run %q was deleted", model.Clip(name)).
 		WithHint("Restore it within 7 days, or log into a run with another name.")
@@ -226,15 +197,11 @@ func (o *opening) findOrMake(ctx context.Context) (*runRow, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := o.ownRun(ctx, project)
+	run, err := o.ownRun()
 	if run != nil || err != nil {
 		return run, err
 	}
-	taken, err := scanRunRow(o.tx.QueryRowContext(ctx,
-		`SELECT `+runRowColumns+` FROM runs r WHERE r.project = ? AND r.name = ?`, project, o.r.RunName))
-	if err != nil {
-		return nil, err
-	}
+	taken := o.before.ofName
 	switch {
 	case taken == nil:
 		return o.makeRun(ctx, project, o.r.RunName)
@@ -264,6 +231,9 @@ func (o *opening) errTaken(run *runRow) error {
 
 // project finds or makes the request's project.
 func (o *opening) project(ctx context.Context) (int64, error) {
+	if o.before.project != 0 {
+		return o.before.project, nil
+	}
 	return projectID(ctx, o.tx, o.r.Workspace, o.r.Project)
 }
 
@@ -278,26 +248,17 @@ func projectID(ctx context.Context, tx Tx, workspace, name string) (id int64, er
 
 // ownRun is the run that the request's orchestration already has under this
 // name, nil when there is none.
-func (o *opening) ownRun(ctx context.Context, project int64) (*runRow, error) {
-	var id []byte
-	var purgedNs int64
-	err := o.tx.QueryRowContext(ctx, `SELECT run, purged_ns FROM identities WHERE project = ? AND name = ? AND orchestration_id = ?`,
-		project, o.r.RunName, o.r.OrchestrationID).Scan(&id, &purgedNs)
-	if errors.Is(err, sql.ErrNoRows) || (err == nil && purgedNs > 0 && o.openedNs > purgedNs) {
+func (o *opening) ownRun() (*runRow, error) {
+	s := &o.before
+	switch {
+	case !s.identity, s.purgedNs > 0 && o.openedNs > s.purgedNs:
 		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if purgedNs > 0 {
-		// A spool from before the deletion: its points are late, not a new run.
+	case s.purgedNs > 0: // a spool from before the deletion: its points are late, not a new run
+		return nil, errDeleted(o.r.RunName)
+	case s.own != nil && s.own.deletedNs > 0:
 		return nil, errDeleted(o.r.RunName)
 	}
-	run, err := scanRunRow(o.tx.QueryRowContext(ctx, `SELECT `+runRowColumns+` FROM runs r WHERE r.id = ?`, id))
-	if err == nil && run != nil && run.deletedNs > 0 {
-		return nil, errDeleted(o.r.RunName)
-	}
-	return run, err
+	return s.own, nil
 }
 
 func (o *opening) putIdentity(ctx context.Context, project int64, name string, run model.RunID) error {
@@ -306,16 +267,16 @@ func (o *opening) putIdentity(ctx context.Context, project int64, name string, r
 }
 
 func (o *opening) makeRun(ctx context.Context, project int64, name string) (*runRow, error) {
-	id, err := claimID(ctx, o.tx, o.r.LocalRun, o.now)
-	if err != nil {
-		return nil, err
+	id := o.r.LocalRun // the one that its client made, when nobody has it
+	if id.IsZero() || o.before.idTaken {
+		id = newRunID(o.now)
 	}
 	run := &runRow{id: id, project: project, name: name, createdNs: o.openedNs, created: true}
 	linked := ""
 	if name != o.r.RunName {
 		linked = o.r.RunName
 	}
-	err = o.tx.QueryRowContext(ctx, `INSERT INTO runs (id, project, name, display_name, status, created_ns, last_ns, seen_ns, attempt, orchestration_id, parent_run, fork_step, linked_from, writers, search)
+	err := o.tx.QueryRowContext(ctx, `INSERT INTO runs (id, project, name, display_name, status, created_ns, last_ns, seen_ns, attempt, orchestration_id, parent_run, fork_step, linked_from, writers, search)
 		VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, 1, ?8, ?9, ?10, ?11, 1, ?12) RETURNING pk`,
 		id[:], project, name, o.r.DisplayName, model.StatusRunning, o.openedNs, o.now.UnixNano(), o.r.OrchestrationID, o.r.ForkFromRun, o.r.ForkAtStep, linked, searchText(name, o.r.DisplayName)).Scan(&run.pk)
 	if err != nil {

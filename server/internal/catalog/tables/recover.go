@@ -153,16 +153,6 @@ func (d *DB) Nameless(ctx context.Context) (n int, err error) {
 	return n, d.failure("count the recovered runs", err)
 }
 
-// ofLocalRun is the recovered run that a new writer's client knows by its ULID,
-// moved to its place; nil when there is none.
-func (o *opening) ofLocalRun(ctx context.Context) (*runRow, error) {
-	run, err := scanRunRow(o.tx.QueryRowContext(ctx, `SELECT `+runRowColumns+` FROM runs r WHERE r.id = ? AND r.orchestration_id = '' AND r.deleted_ns = 0`, o.r.LocalRun[:]))
-	if run == nil || err != nil {
-		return nil, err
-	}
-	return run, o.settle(ctx, run)
-}
-
 // settle moves a recovered run to where the open says it belongs. Another run
 // may have its name by now: then it is linked, as offline ones are.
 func (o *opening) settle(ctx context.Context, run *runRow) error {

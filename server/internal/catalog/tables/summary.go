@@ -194,7 +194,7 @@ func compares(v float64, op string, limit float64) bool {
 
 func (w *where) addSummaryOf(t filter.Term, m filter.Metric, number any) {
 	column := summaryColumn(m.Of)
-	from := `r.pk IN (SELECT s.run FROM summaries s INDEXED BY summaries_metric WHERE s.metric = ? AND s.` + column
+	from := chosenIn + `SELECT s.run FROM summaries s INDEXED BY summaries_metric WHERE s.metric = ? AND s.` + column
 	if number == nil {
 		w.add(from+` IS NULL)`, m.Name)
 		return

@@ -230,25 +230,34 @@ func (r *treeReader) args() ([]any, error) {
 // cross join begins with what is left. To sort them SQLite would hold all.
 const textsInOrder = `SELECT j.key, t.text FROM json_each(?) j CROSS JOIN trees t ON t.rowid = CAST(j.value AS BIGINT)`
 
+// textsWithin is the same for a database that sends all rows of a query, whether they are read
+// or not: it ends with the run that makes a page full. ?2 are the runs of the texts. The length of
+// a text is known without reading it.
+const textsWithin = `SELECT key, text FROM (SELECT key, text, min(before) OVER (PARTITION BY run) AS before FROM
+	(SELECT j.key, t.text, g.value AS run, sum(octet_length(t.text)) OVER (ORDER BY j.key) - octet_length(t.text) AS before
+	FROM json_each(?1) j JOIN json_each(?2) g ON g.key = j.key JOIN trees t ON t.rowid = CAST(j.value AS BIGINT)) x) y WHERE before < ?3 ORDER BY key`
+
 // texts reads texts until a page has enough of them, those of its first run at least, and
 // says how many.
 func (r *treeReader) texts(ctx context.Context, d *DB, tx *sql.Tx, missing []treeRef) (done int, err error) {
 	if len(missing) == 0 {
 		return 0, nil
 	}
-	rowids := make([]int64, len(missing))
+	rowids, runs := make([]int64, len(missing)), make([]int, len(missing))
 	for i := range missing {
-		rowids[i] = missing[i].rowid
+		rowids[i], runs[i] = missing[i].rowid, missing[i].run
 	}
-	list, err := json.Marshal(rowids)
-	if err != nil {
-		return 0, fmt.Errorf("encode the places of texts: %w", err)
+	list, _ := json.Marshal(rowids) // integers always marshal
+	text, args := textsInOrder, []any{string(list)}
+	if d.inOrder != "" {
+		list, _ := json.Marshal(runs)
+		text, args = textsWithin, append(args, string(list), treesBytes)
 	}
-	query, err := d.reader.prepare(ctx, textsInOrder+d.inOrder)
+	query, err := d.reader.prepare(ctx, text)
 	if err != nil {
 		return 0, err
 	}
-	rows, err := tx.StmtContext(ctx, query).QueryContext(ctx, string(list)) //nolint:sqlclosecheck // with the transaction
+	rows, err := tx.StmtContext(ctx, query).QueryContext(ctx, args...) //nolint:sqlclosecheck // with the transaction
 	if err != nil {
 		return 0, err
 	}
@@ -261,14 +270,15 @@ func (r *treeReader) texts(ctx context.Context, d *DB, tx *sql.Tx, missing []tre
 			return 0, err
 		}
 		if key != done {
-			break
+			return 0, fmt.Errorf("text %d of %d is not where it was", done, len(missing))
 		}
 		bytes += len(*missing[done].into)
 	}
-	if err := rows.Err(); err != nil || done == len(missing) {
+	ended := d.inOrder != "" && done > 0 && done < len(missing) && missing[done].run != missing[done-1].run
+	if err := rows.Err(); err != nil || done == len(missing) || ended {
 		return done, err
 	}
-	return 0, fmt.Errorf("text %d of %d is not where it was", done, len(missing))
+	return 0, fmt.Errorf("%d of %d texts are where they were", done, len(missing))
 }
 
 // scanner reads rows of [treeQuery].

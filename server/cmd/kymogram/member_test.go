@@ -396,8 +396,15 @@ func TestRefusedStores(t *testing.T) {
 	refused("the points of "+m.folder+" are in clickhouse://", serve(m.folder, "--catalog", c.catalog)...)
 	refused("the points of "+m.folder+" are in clickhouse://", serve(m.folder)...)
 	for _, args := range [][]string{
-		{"data", "stats"}, {"data", "verify"}, {"data", "repair"}, {"data", "compact"}, {"data", "backup", "--to", filepath.Join(t.TempDir(), "copy")},
-		{"key", "list"}, {"key", "create", "--name", "x", "--scope", "read"}, {"migrate", "--catalog", c.catalog}, {"migrate", "--back", "--catalog", c.catalog},
+		{"data", "stats"},
+		{"data", "verify"},
+		{"data", "repair"},
+		{"data", "compact"},
+		{"data", "backup", "--to", filepath.Join(t.TempDir(), "copy")},
+		{"key", "list"},
+		{"key", "create", "--name", "x", "--scope", "read"},
+		{"migrate", "--catalog", c.catalog},
+		{"migrate", "--back", "--catalog", c.catalog},
 	} {
 		refused("the points of "+m.folder+" are in clickhouse://", append(args, "--data", m.folder)...)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
 )
 
 const (
@@ -75,11 +76,7 @@ func (e *Engine) sweep(ctx context.Context) error {
 		return err
 	}
 	for _, p := range list {
-		counts := make([]string, len(p.Spans))
-		for i, s := range p.Spans {
-			counts[i] = fmt.Sprintf("lsn BETWEEN %d AND %d", s.First, s.Last)
-		}
-		where := fmt.Sprintf("run = %s AND lsn < %d AND NOT (%s)", literal(p.Run), p.Below, strings.Join(counts, " OR "))
+		where := fmt.Sprintf("run = %s AND lsn < %d AND NOT (%s)", literal(p.Run), p.Below, curve.Visible(p.Spans))
 		var left uint64
 		if err := e.points.QueryRow(ctx, "SELECT count() FROM "+e.table+" WHERE "+where).Scan(&left); err != nil {
 			return fmt.Errorf("count rows that do not count: %w", err)

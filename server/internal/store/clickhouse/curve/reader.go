@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -23,9 +24,21 @@ func New(db driver.Conn, table string, source Source) *Reader {
 	return &Reader{db: db, table: table, source: source}
 }
 
+// What a read may take of a server.
+const (
+	// groupBytes are how much of a group-by lies in memory before it goes to disk.
+	groupBytes = 256 << 20
+	// statementBytes is how long a statement may be: a run that changed hands 100,000 times has
+	// a list of that.
+	statementBytes = 16 << 20
+)
+
 // each calls take for every row of an answer; take scans the row.
 func (r *Reader) each(ctx context.Context, statement string, take func(driver.Rows) error) error {
-	rows, err := r.db.Query(ctx, statement)
+	limited := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
+		"max_bytes_before_external_group_by": groupBytes, "max_query_size": statementBytes,
+	}))
+	rows, err := r.db.Query(limited, statement)
 	if err != nil {
 		return failed(ctx, err)
 	}

@@ -69,7 +69,7 @@ func (r *Reader) selectSeries(ctx context.Context, run model.RunID, s *store.Ser
 			yield(lastRow(s), nil)
 			return
 		}
-		of, err := r.line(ctx, store.CurveRequest{Run: run, Series: s.ID}, store.Attempts{}, everything())
+		of, err := r.line(ctx, store.CurveRequest{Run: run, Series: s.ID}, store.Attempts{})
 		if err != nil {
 			yield(nil, err)
 			return
@@ -132,7 +132,7 @@ func (r *Reader) Across(ctx context.Context, q store.AcrossRequest) iter.Seq2[*s
 		}
 		s := &scan{along: stretch{axis, q.From, q.To}, at: q.At, limit: q.Limit}
 		err = r.eachTouched(ctx, &q, s, func(series Series) (bool, error) {
-			of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: series.ID}, q.Attempts, everything())
+			of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: series.ID}, q.Attempts)
 			if err != nil {
 				return false, err
 			}
@@ -195,6 +195,13 @@ func (r *Reader) eachTouched(ctx context.Context, q *store.AcrossRequest, s *sca
 func (r *Reader) touched(ctx context.Context, f *Facts, list []Series, along stretch) (map[store.SeriesID]bool, error) {
 	out := map[store.SeriesID]bool{}
 	if len(list) == 0 || len(f.Spans) == 0 {
+		return out, nil
+	}
+	list = slices.DeleteFunc(slices.Clone(list), func(s Series) bool {
+		lo, hi, known := s.bounds(along.axis)
+		return known && (lo > hi || lo > along.to || hi < along.from)
+	})
+	if len(list) == 0 {
 		return out, nil
 	}
 	statement := fmt.Sprintf("SELECT DISTINCT series FROM %s WHERE %s", r.table, all(f.stored(list), along.within("")))

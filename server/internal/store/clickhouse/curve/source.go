@@ -25,9 +25,6 @@ type Facts struct {
 	Pinned   []Pin
 }
 
-// Span is a range of log positions that count.
-type Span struct{ First, Last uint64 } // inclusive
-
 // Pin is the logger id of a writer that was given another one after it was made. It holds for
 // points that were stored before, too.
 type Pin struct {
@@ -41,7 +38,10 @@ type Series struct {
 	Key  model.SeriesKey
 	Text string // of the key
 	Kind model.Kind
-	// Plain: all points are of one writer and attempt, have a step and no other axis, and each
-	// step is past those before. Nothing of it is superseded.
+	// Known: Streams are all that it has. Else reads look at its points.
+	Known   bool
+	Streams []Stream
+	// Plain, of one that is not Known: all points are of one writer and attempt, have a step and
+	// no other axis, and each step is past those before. Nothing of it is superseded.
 	Plain bool
 }

@@ -25,9 +25,39 @@ type survey struct {
 	minTime, maxTime int64
 }
 
-// plainSurvey is the survey of plain series, as far as queries need it.
-func plainSurvey() survey {
-	return survey{rules: 1 << model.UniqueAxes, some: 1 << step, every: 1 << step}
+// survey is that of a series whose streams are known; its ends are of no axis.
+func (s *Series) survey() (out survey) {
+	t := s.tally()
+	out = survey{count: t.Count, rules: t.Rules, some: axes(t.Some), every: axes(t.Every), minTime: t.MinTime, maxTime: t.MaxTime}
+	for i := range s.Streams {
+		of := &s.Streams[i]
+		if i == 0 {
+			out.firstAttempt, out.lastAttempt = of.Attempt, of.Attempt
+		}
+		out.firstAttempt, out.lastAttempt = min(out.firstAttempt, of.Attempt), max(out.lastAttempt, of.Attempt)
+		out.writers = out.writers || of.Writer != s.Streams[0].Writer
+	}
+	return out
+}
+
+// surveyed are the surveys of series; of those that are not known, the points are looked at.
+func (r *Reader) surveyed(ctx context.Context, f *Facts, list []Series) (map[store.SeriesID]survey, error) {
+	var unknown []Series
+	for _, s := range list {
+		if !s.Known {
+			unknown = append(unknown, s)
+		}
+	}
+	out, err := r.surveys(ctx, f, unknown, everything())
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range list {
+		if s.Known && len(s.Streams) > 0 {
+			out[s.ID] = s.survey()
+		}
+	}
+	return out, nil
 }
 
 func (s *survey) sole(rule model.Uniqueness) bool { return s.rules == 1<<rule }
@@ -35,7 +65,7 @@ func (s *survey) sole(rule model.Uniqueness) bool { return s.rules == 1<<rule }
 // join takes in the survey of other points.
 func (s *survey) join(o survey) {
 	switch {
-	case o.count == 0 && o.some == 0 && o.every == 0:
+	case o.count == 0:
 		return
 	case s.rules == 0:
 		*s = o
@@ -105,13 +135,9 @@ func (r *Reader) surveys(ctx context.Context, f *Facts, list []Series, along str
 
 // stored is true for the committed rows of series of the run.
 func (f *Facts) stored(list []Series) string {
-	visible := joinedWith(f.Spans, " OR ", func(s Span) string { return fmt.Sprintf("lsn BETWEEN %d AND %d", s.First, s.Last) })
-	if visible == "" {
-		visible = "0"
-	}
 	which := "series IN (" + joined(list, seriesNumber) + ")"
 	if len(list) == 1 {
 		which = "series = " + seriesNumber(list[0])
 	}
-	return all("run = "+bytes16(f.Run), which, visible)
+	return all("run = "+bytes16(f.Run), which, Visible(f.Spans))
 }

@@ -23,7 +23,7 @@ func (r *Reader) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.B
 	if q.N < 1 || q.N > maxBuckets {
 		return nil, model.Errorf(model.CodeInvalid, "a read may ask for 1 to %d buckets, not %d", maxBuckets, q.N)
 	}
-	along := stretch{axis, q.From, q.To}
+	along := stretch{axis: axis, from: q.From, to: q.To}
 	of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
 	if err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (r *Reader) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.B
 	if !numeric(of.series.Kind) {
 		return nil, model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", of.series.Key.Metric, of.series.Kind)
 	}
-	b := &bucketing{line: of, along: along, n: uint64(q.N)}
+	b := &bucketing{line: of, along: along.on(&of.survey), n: uint64(q.N)}
 	if q.Grid {
 		return r.fill(ctx, b, gridCell(along, b.n))
 	}

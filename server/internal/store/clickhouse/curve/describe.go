@@ -221,9 +221,9 @@ func (r *Reader) Curve(ctx context.Context, q store.CurveRequest) (store.Series,
 // at is where the last point of a series is.
 func at(s *store.Series) stretch {
 	if s.Last.Step != nil {
-		return stretch{step, *s.Last.Step, *s.Last.Step}
+		return stretch{axis: step, from: *s.Last.Step, to: *s.Last.Step}
 	}
-	return stretch{-1, s.Last.TimeNs, s.Last.TimeNs}
+	return stretch{axis: -1, from: s.Last.TimeNs, to: s.Last.TimeNs}
 }
 
 // end reads the end of a fork's line; axes are those of its inherited points.

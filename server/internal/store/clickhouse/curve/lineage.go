@@ -38,13 +38,29 @@ func (l lineage) cuts() map[uint32]int64 {
 	return out
 }
 
-// resumed is a condition that is false for rows at which a later attempt resumed, or before.
-func (l lineage) resumed(n names) string {
+// fewCuts are looked at one by one.
+const fewCuts = 4
+
+// resumed is a condition that is false for rows at which a later attempt resumed, or before. It is
+// for rows of a survey.
+func (l lineage) resumed(n names, v *survey) string {
 	cuts := l.cuts()
 	if len(cuts) == 0 {
 		return ""
 	}
+	x, stepped := n.cut(), n.on(1<<step)
+	if !v.some.has(rlStep) {
+		x = n.axis(step)
+	}
+	if v.every.has(step) {
+		stepped = every
+	}
 	numbers := slices.Sorted(maps.Keys(cuts))
+	if len(cuts) <= fewCuts {
+		return joinedWith(numbers, " AND ", func(a uint32) string {
+			return fmt.Sprintf("NOT (%s)", all(stepped, fmt.Sprintf("%s = %d", n.of("attempt"), a), x+" >= "+integer(cuts[a])))
+		})
+	}
 	from := make([]int64, len(numbers))
 	for i, number := range numbers {
 		from[i] = cuts[number]
@@ -52,8 +68,7 @@ func (l lineage) resumed(n names) string {
 	at := func(places, otherwise string) string {
 		return fmt.Sprintf("transform(%s, %s, %s, %s)", n.of("attempt"), array("UInt32", numbers), places, otherwise)
 	}
-	return fmt.Sprintf("NOT (%s AND %s != 0 AND %s >= %s)", n.on(1<<step),
-		at(array("UInt32", numbers), "toUInt32(0)"), n.cut(), at(array("Int64", from), "toInt64(0)"))
+	return fmt.Sprintf("NOT (%s)", all(stepped, at(array("UInt32", numbers), "toUInt32(0)")+" != 0", x+" >= "+at(array("Int64", from), "toInt64(0)")))
 }
 
 // hides: an attempt that is not the earliest hides steps.

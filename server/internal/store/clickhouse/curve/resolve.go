@@ -86,7 +86,7 @@ func (s *selection) query(columns ...string) stage {
 	}
 	resumed := func(at stage) stage { return at }
 	if s.cut() {
-		resumed = func(at stage) stage { at.where = all(at.where, s.line.resumed(at.names)); return at }
+		resumed = func(at stage) stage { at.where = all(at.where, s.line.resumed(at.names, &s.survey)); return at }
 		columns = append(columns, "has", "attempt", string(model.Axes()[step]), string(model.Axes()[rlStep]))
 	}
 	where := s.disputed()
@@ -147,7 +147,7 @@ func (s *selection) clean() bool {
 
 // cut: later attempts may cut off some rows.
 func (s *selection) cut() bool {
-	return s.curve() && s.line.resumed("") != "" && slices.ContainsFunc(s.shapes, func(h shape) bool { return h.cut })
+	return s.curve() && len(s.line.cuts()) > 0 && slices.ContainsFunc(s.shapes, func(h shape) bool { return h.cut })
 }
 
 // whole: every stored row counts.

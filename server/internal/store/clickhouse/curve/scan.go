@@ -24,7 +24,7 @@ func (r *Reader) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, er
 	if q.Limit < 1 {
 		return nil, model.Errorf(model.CodeInvalid, "a scan needs a limit of at least 1")
 	}
-	s := &scan{along: stretch{axis, q.From, q.To}, gaps: q.Gaps && axis >= 0, after: q.After, limit: q.Limit}
+	s := &scan{along: stretch{axis: axis, from: q.From, to: q.To}, gaps: q.Gaps && axis >= 0, after: q.After, limit: q.Limit}
 	if q.After != nil {
 		s.along.from = max(s.along.from, q.After.Axis)
 	}
@@ -49,6 +49,7 @@ type scan struct {
 // where points off a range do not matter to those in it, ranges are asked for that grow until
 // the page is full.
 func (r *Reader) scan(ctx context.Context, of *line, s *scan) (*store.Rows, error) {
+	s.along = s.along.on(&of.survey)
 	if !s.windowed(of) {
 		return r.window(ctx, of, s)
 	}

@@ -74,7 +74,7 @@ func (r *Reader) selectSeries(ctx context.Context, run model.RunID, s *store.Ser
 			yield(nil, err)
 			return
 		}
-		part := &scan{along: stretch{-1, q.From, q.To}, limit: store.SelectRows}
+		part := &scan{along: stretch{axis: -1, from: q.From, to: q.To}, limit: store.SelectRows}
 		if q.Last {
 			part.limit, part.last = 1, true
 		}
@@ -130,7 +130,7 @@ func (r *Reader) Across(ctx context.Context, q store.AcrossRequest) iter.Seq2[*s
 		if q.Limit < 1 || q.Limit > store.SelectRows {
 			q.Limit = store.SelectRows
 		}
-		s := &scan{along: stretch{axis, q.From, q.To}, at: q.At, limit: q.Limit}
+		s := &scan{along: stretch{axis: axis, from: q.From, to: q.To}, at: q.At, limit: q.Limit}
 		err = r.eachTouched(ctx, &q, s, func(series Series) (bool, error) {
 			of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: series.ID}, q.Attempts)
 			if err != nil {
@@ -232,7 +232,7 @@ func (r *Reader) pagesAt(ctx context.Context, of *line, s *scan) iter.Seq2[*stor
 		var held *store.Rows
 		for at := range slices.Chunk(s.at, placesAtOnce) {
 			part := *s
-			part.at, part.along = at, stretch{s.along.axis, max(s.along.from, at[0]), min(s.along.to, at[len(at)-1])}
+			part.at, part.along = at, stretch{axis: s.along.axis, from: max(s.along.from, at[0]), to: min(s.along.to, at[len(at)-1])}
 			for rows, err := range r.pages(ctx, of, &part) {
 				if err != nil {
 					yield(nil, err)

@@ -90,9 +90,16 @@ func (s *survey) join(o survey) {
 type stretch struct {
 	axis     int
 	from, to int64
+	whole    bool // every point has the axis
 }
 
-func everything() stretch { return stretch{-1, math.MinInt64, math.MaxInt64} }
+func everything() stretch { return stretch{axis: -1, from: math.MinInt64, to: math.MaxInt64} }
+
+// on is the stretch for points of a survey.
+func (s stretch) on(v *survey) stretch {
+	s.whole = s.axis >= 0 && v.every.has(s.axis)
+	return s
+}
 
 // within is true for rows in the stretch.
 func (s stretch) within(n names) string {
@@ -103,6 +110,9 @@ func (s stretch) within(n names) string {
 	}
 	if s.to < math.MaxInt64 {
 		upper = x + " <= " + integer(s.to)
+	}
+	if s.whole {
+		return all(lower, upper)
 	}
 	return all(n.onAxis(s.axis), lower, upper)
 }

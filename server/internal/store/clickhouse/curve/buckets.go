@@ -60,7 +60,7 @@ func (r *Reader) spread(ctx context.Context, b *bucketing) ([]store.Bucket, erro
 		if !exact {
 			n *= fineness
 		}
-		out, err := r.fill(ctx, b, evenCell(b.along.axis, lo, hi, n))
+		out, err := r.pieces(ctx, b, lo, hi, n)
 		if err != nil || len(out) == 0 {
 			return out, err
 		}
@@ -73,6 +73,31 @@ func (r *Reader) spread(ctx context.Context, b *bucketing) ([]store.Bucket, erro
 			return out, nil
 		default:
 			return gathered(out, first, covered/b.n+1), nil
+		}
+	}
+}
+
+// pieces fills at most n cells of lo…hi. Where many points may be the same or hide one another, the
+// cells are asked for in some pieces: a server keeps each of those points in memory.
+func (r *Reader) pieces(ctx context.Context, b *bucketing, lo, hi int64, n uint64) (out []store.Bucket, err error) {
+	in, count := evenCell(b.along.axis, lo, hi, n), uint64(0)
+	for i := range b.parts {
+		count += b.parts[i].resolved() / r.atOnce
+	}
+	if count == 0 || b.along.axis != step || !b.narrowable(step) {
+		return r.fill(ctx, b, in)
+	}
+	width := (uint64(hi-lo)/n + 1) * (n/(count+1) + 1) // of whole cells
+	for from := lo; ; from += int64(width) {
+		part := *b
+		part.along.from, part.along.to = max(b.along.from, from), b.along.to
+		last := width == 0 || uint64(hi-from) < width
+		if !last {
+			part.along.to = min(b.along.to, from+int64(width-1))
+		}
+		found, err := r.fill(ctx, &part, in)
+		if out = append(out, found...); err != nil || last {
+			return out, err
 		}
 	}
 }

@@ -17,11 +17,12 @@ type Reader struct {
 	db     driver.Conn
 	table  string
 	source Source
+	atOnce uint64 // how many points are resolved with one statement, about
 }
 
 // New reads a table that [Create] made, with its database's name where that is needed.
 func New(db driver.Conn, table string, source Source) *Reader {
-	return &Reader{db: db, table: table, source: source}
+	return &Reader{db: db, table: table, source: source, atOnce: 1 << 20}
 }
 
 // What a read may take of a server.

@@ -155,6 +155,20 @@ func (s *selection) whole() bool {
 	return s.attempts.All || s.clean() && !s.cut() && (s.curve() || s.survey.firstAttempt == s.survey.lastAttempt)
 }
 
+// resolved is about how many points of a series are disputed.
+func (s *selection) resolved() (n uint64) {
+	switch {
+	case s.attempts.All || s.clean():
+		return 0
+	case s.shapes[0].form == byRules:
+		return s.survey.count
+	}
+	for _, i := range s.shapes[0].disputed {
+		n += min(uint64(i.To-i.From), s.survey.count)
+	}
+	return min(n*uint64(len(s.series[0].Streams)), s.survey.count)
+}
+
 // hide: later attempts may hide rows at their own steps.
 func (s *selection) hide() bool {
 	return s.curve() && s.line.hides() && s.survey.firstAttempt != s.survey.lastAttempt

@@ -22,7 +22,7 @@ type Reader struct {
 
 // New reads a table that [Create] made, with its database's name where that is needed.
 func New(db driver.Conn, table string, source Source) *Reader {
-	return &Reader{db: db, table: table, source: source, atOnce: 1 << 20}
+	return &Reader{db: db, table: table, source: source, atOnce: 1 << 18}
 }
 
 // What a read may take of a server.

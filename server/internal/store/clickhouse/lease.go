@@ -5,8 +5,8 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/ledger"
-	"github.com/kymogram/kymogram/server/internal/store/local/column"
 	"github.com/kymogram/kymogram/server/internal/store/local/decision"
 	"github.com/kymogram/kymogram/server/internal/store/local/record"
 )
@@ -18,36 +18,29 @@ type lease struct {
 	*ledger.Run
 	writerAt map[model.WriterID]uint32
 	seriesAt map[string]uint32
-	tops     []top // of series, by number
 	number   uint64
 	// change is what the group adds that is not committed, nil for nothing.
 	change *ledger.Change
 	// deferred: a write of the run waits for the next group, and so do those after it.
 	deferred bool
 
+	touched map[place]bool            // streams that the change adds to
 	steps   map[record.StartKey]int64 // what NextStep answers
 	missing []record.StartKey         // what it could not
 }
 
 var _ decision.Run = (*lease)(nil)
 
-// top is the highest step of a plain series, or a bound of it.
-type top struct {
-	step int64
-	has  bool
-}
+// place names a stream: the series, and its place in that.
+type place struct{ series, stream uint32 }
 
 func newLease(r *ledger.Run) *lease {
-	l := &lease{Run: r, writerAt: make(map[model.WriterID]uint32, len(r.Writers)), seriesAt: make(map[string]uint32, len(r.Series))}
+	l := &lease{Run: r, writerAt: make(map[model.WriterID]uint32, len(r.Writers)), seriesAt: make(map[string]uint32, len(r.Series)), touched: map[place]bool{}}
 	for i := range r.Writers {
 		l.writerAt[r.Writers[i].ID] = uint32(i)
 	}
-	l.tops = make([]top, len(r.Series))
 	for i := range r.Series {
 		l.seriesAt[r.Series[i].Text] = uint32(i)
-		if r.Top != nil { // the step of the series itself is not known: it is at most that
-			l.tops[i] = top{*r.Top, true}
-		}
 	}
 	return l
 }
@@ -68,7 +61,7 @@ func (l *lease) position(w model.WriterID, doc []byte) uint64 {
 	l.number++
 	c := l.changing()
 	lsn := ledger.LSN(l.Epoch, l.number)
-	c.Last, c.Arrivals, c.Top = l.number, l.Arrivals, l.Top
+	c.Last, c.Arrivals = l.number, l.Arrivals
 	c.Batches = append(c.Batches, ledger.Batch{LSN: lsn, Writer: w, Doc: doc})
 	return lsn
 }
@@ -139,10 +132,9 @@ func (l *lease) apply(rec *record.Batch) {
 	l.Arrivals = rec.NextOrd
 	c.Points += rec.Points()
 	for _, def := range rec.Series {
-		s := ledger.Series{Series: def, Plain: true, Writer: rec.WriterPlace, Attempt: rec.Attempt}
+		s := ledger.Series{Series: def, Known: true}
 		l.seriesAt[def.Text] = def.ID
-		l.Run.Series, l.tops = append(l.Run.Series, s), append(l.tops, top{})
-		c.Series = append(c.Series, s)
+		l.Run.Series, c.Series = append(l.Run.Series, s), append(c.Series, s)
 	}
 	for _, s := range rec.Starts {
 		l.Starts[s.Key] = s.At
@@ -171,49 +163,46 @@ func (l *lease) applyWriter(rec *record.Batch) {
 	}
 }
 
-// observe keeps the highest step of the run, and finds series that are not plain any more.
+// observe keeps what the ledger tells of the points.
 func (l *lease) observe(rec *record.Batch, g *record.Group) {
-	steps := g.Rows.Axes[column.Step]
-	if len(steps) > 0 {
-		if most := slices.Max(steps); l.Top == nil || *l.Top < most {
-			l.Top = &most
-		}
+	if g.Rows.Len() == 0 {
+		return
 	}
-	plain := g.Rows.Mask == 1<<column.Step && g.Rows.Mode != model.UniqueTime && rises(steps)
-	for _, id := range g.Series {
-		s, t := &l.Run.Series[id], &l.tops[id]
-		if !s.Plain || len(g.Rows.Time) == 0 {
-			continue
-		}
-		if !plain || s.Writer != rec.WriterPlace || s.Attempt != rec.Attempt || t.has && steps[0] <= t.step {
+	all, last := tallyOf(&g.Rows)
+	for i, id := range g.Series {
+		s := &l.Run.Series[id]
+		if s.Known {
+			all.End.Value = bits(&g.Columns[i], last)
+			l.add(rec, id, &all)
+		} else if s.Plain {
 			s.Plain = false
 			l.change.Mixed = append(l.change.Mixed, id)
-			continue
 		}
-		*t = top{steps[len(steps)-1], true}
 	}
 }
 
-func rises(steps []int64) bool {
-	for i := 1; i < len(steps); i++ {
-		if steps[i] <= steps[i-1] {
-			return false
-		}
+// add adds to the stream of a batch in a series.
+func (l *lease) add(rec *record.Batch, id uint32, points *curve.Tally) {
+	s := &l.Run.Series[id]
+	at := len(s.Streams) - 1 // the latest is it, as a rule
+	for at >= 0 && (s.Streams[at].Writer != rec.WriterPlace || s.Streams[at].Attempt != rec.Attempt) {
+		at--
 	}
-	return true
+	if at < 0 {
+		at = len(s.Streams)
+		s.Streams = append(s.Streams, ledger.Stream{Writer: rec.WriterPlace, Attempt: rec.Attempt})
+	}
+	s.Streams[at].Add(points)
+	l.touched[place{id, uint32(at)}] = true
 }
 
-// settle is the change as the ledger takes it: new series as they are at the end.
+// settle is the change as the ledger takes it: streams as they are at the end.
 func (l *lease) settle() *ledger.Change {
-	c := l.change
-	for i := range c.Series {
-		c.Series[i] = l.Run.Series[c.Series[i].ID]
+	for at := range l.touched {
+		l.change.Streams = append(l.change.Streams, ledger.StreamOf{Series: at.series, Stream: l.Run.Series[at.series].Streams[at.stream]})
 	}
-	if len(c.Series) > 0 {
-		first := c.Series[0].ID
-		c.Mixed = slices.DeleteFunc(c.Mixed, func(id uint32) bool { return id >= first })
-	}
-	return c
+	clear(l.touched)
+	return l.change
 }
 
 // putAttempt adds an attempt or lowers its ResumeFrom.
@@ -272,7 +261,8 @@ func (l *lease) remove() {
 	c := l.change
 	c.Delete, c.Points = true, 0
 	c.Attempts, c.Series, c.Mixed, c.Starts = nil, nil, nil, nil
-	l.Attempts, l.Run.Series, l.tops = nil, nil, nil
+	l.Attempts, l.Run.Series = nil, nil
+	clear(l.touched)
 	clear(l.seriesAt)
 	clear(l.Starts)
 }

@@ -20,6 +20,9 @@ func (r *rig) expect(t *testing.T, want int) (all int) {
 	if visible != strconv.Itoa(want) || different != visible {
 		t.Errorf("%s points count, %s different ones, want %d", visible, different, want)
 	}
+	if sum := strings.TrimSpace(r.ledger.Do(t, "SELECT coalesce(sum(count), 0) FROM "+r.schema+".ledger_streams")); sum != visible {
+		t.Errorf("the ledger tells of %s points, %s count", sum, visible)
+	}
 	all, _ = strconv.Atoi(there) // a count
 	return all
 }

@@ -91,7 +91,7 @@ func (r *rig) open(t testing.TB, node string) *clickhouse.Engine {
 func (r *rig) clear(t testing.TB) {
 	t.Helper()
 	r.ledger.Do(t, "TRUNCATE "+r.schema+".ledger_runs, "+r.schema+".ledger_spans, "+r.schema+".ledger_attempts, "+r.schema+".ledger_writers, "+r.schema+".ledger_marks, "+
-		r.schema+".ledger_series, "+r.schema+".ledger_starts, "+r.schema+".ledger_skipped, "+r.schema+".ledger_updates, "+r.schema+".ledger_nodes")
+		r.schema+".ledger_series, "+r.schema+".ledger_streams, "+r.schema+".ledger_starts, "+r.schema+".ledger_skipped, "+r.schema+".ledger_updates, "+r.schema+".ledger_nodes")
 	if r.cluster == nil {
 		r.points.Do(t, "TRUNCATE TABLE "+r.table())
 		return

@@ -94,7 +94,7 @@ func (e *Engine) sweep(ctx context.Context) error {
 	}
 	var all []error
 	for _, p := range list {
-		where := fmt.Sprintf("run = %s AND lsn < %d AND NOT (%s)", literal(p.Run), p.Below, curve.Within(p.Spans))
+		where := fmt.Sprintf("run = %s AND lsn < %d AND NOT (%s)", literal(p.Run), p.Below, curve.Visible(p.Spans))
 		left, err := e.points.Left(ctx, p.Shard, where)
 		switch {
 		case err != nil:

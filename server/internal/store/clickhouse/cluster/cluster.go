@@ -26,6 +26,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
 )
 
 // Options are how code opens a cluster.
@@ -67,6 +68,7 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 	at.options.Auth.Password = cmp.Or(at.options.Auth.Password, o.Password)
 	at.options.MaxOpenConns, at.options.MaxIdleConns = o.Connections, o.Connections
 	at.options.DialTimeout = 5 * time.Second
+	at.options.Settings["max_query_size"] = curve.StatementBytes
 	c := &Cluster{place: *at, log: o.Logger, node: o.Node}
 	if err := c.find(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())

@@ -115,7 +115,7 @@ func (r *replica) count(ctx context.Context, table string, f *curve.Facts) (uint
 
 // counting asks for the rows of a run that count, past a log position.
 func counting(table string, f *curve.Facts, top uint64) string {
-	return fmt.Sprintf("SELECT count() FROM %s PREWHERE lsn > %d WHERE %s AND (%s)", table, top, curve.OfRun(f.Run), curve.Within(f.Spans))
+	return fmt.Sprintf("SELECT count() FROM %s PREWHERE lsn > %d WHERE %s AND (%s)", table, top, curve.OfRun(f.Run), curve.Visible(f.Spans))
 }
 
 func (r *replica) verdict(run model.RunID) verdict {

@@ -23,15 +23,15 @@ func (r *Reader) Buckets(ctx context.Context, q store.BucketsRequest) ([]store.B
 	if q.N < 1 || q.N > maxBuckets {
 		return nil, model.Errorf(model.CodeInvalid, "a read may ask for 1 to %d buckets, not %d", maxBuckets, q.N)
 	}
-	along := stretch{axis, q.From, q.To}
-	of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts, along)
+	along := stretch{axis: axis, from: q.From, to: q.To}
+	of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
 	if err != nil {
 		return nil, err
 	}
 	if !numeric(of.series.Kind) {
 		return nil, model.Errorf(model.CodeInvalid, "series %s holds %s, which has no buckets", of.series.Key.Metric, of.series.Kind)
 	}
-	b := &bucketing{line: of, along: along, n: uint64(q.N)}
+	b := &bucketing{line: of, along: along.on(&of.survey), n: uint64(q.N)}
 	if q.Grid {
 		return r.fill(ctx, b, gridCell(along, b.n))
 	}
@@ -60,42 +60,76 @@ func (r *Reader) spread(ctx context.Context, b *bucketing) ([]store.Bucket, erro
 		if !exact {
 			n *= fineness
 		}
-		out, err := r.fill(ctx, b, evenCell(b.along.axis, lo, hi, n))
-		if err != nil || len(out) == 0 || exact {
+		out, err := r.pieces(ctx, b, lo, hi, n)
+		if err != nil || len(out) == 0 {
 			return out, err
 		}
 		first, last := out[0].Lo, out[len(out)-1].Hi
-		if covered := uint64(last - first); covered >= uint64(hi-lo)/2 {
-			return merged(out, first, covered/b.n+1), nil
+		covered := uint64(last - first)
+		switch {
+		case covered < uint64(hi-lo)/2:
+			lo, hi, exact = first, last, true
+		case exact:
+			return out, nil
+		default:
+			return gathered(out, first, covered/b.n+1), nil
 		}
-		lo, hi, exact = first, last, true
 	}
 }
 
-// ends are those of the stored points in the stretch, lo past hi when there is none. They are
-// exact when none of the points is superseded.
+// pieces fills at most n cells of lo…hi. Where many points may be the same or hide one another, the
+// cells are asked for in some pieces: a server keeps each of those points in memory.
+func (r *Reader) pieces(ctx context.Context, b *bucketing, lo, hi int64, n uint64) (out []store.Bucket, err error) {
+	in, count := evenCell(b.along.axis, lo, hi, n), uint64(0)
+	for i := range b.parts {
+		count += b.parts[i].resolved() / r.atOnce
+	}
+	if count == 0 || b.along.axis != step || !b.narrowable(step) {
+		return r.fill(ctx, b, in)
+	}
+	width := (uint64(hi-lo)/n + 1) * (n/(count+1) + 1) // of whole cells
+	for from := lo; ; from += int64(width) {
+		part := *b
+		part.along.from, part.along.to = max(b.along.from, from), b.along.to
+		last := width == 0 || uint64(hi-from) < width
+		if !last {
+			part.along.to = min(b.along.to, from+int64(width-1))
+		}
+		found, err := r.fill(ctx, &part, in)
+		if out = append(out, found...); err != nil || last {
+			return out, err
+		}
+	}
+}
+
+// ends are where stored points in the stretch may be, lo past hi when there is none. They are
+// exact when each of the two is where a point of the curve is.
 func (r *Reader) ends(ctx context.Context, b *bucketing) (lo, hi int64, exact bool, err error) {
-	if len(b.parts) == 1 && !b.parts[0].plain {
-		v := &b.parts[0].survey
-		if v.onAxis == 0 {
-			return 1, 0, false, nil
+	lo, hi = math.MaxInt64, math.MinInt64
+	exact = len(b.parts) == 1 && b.parts[0].whole()
+	for i := range b.parts {
+		p := &b.parts[i]
+		first, last, known := p.series[0].bounds(b.along.axis)
+		if !known {
+			found, err := r.surveys(ctx, p.facts, p.series, b.along)
+			if err != nil {
+				return 0, 0, false, err
+			}
+			if first, last = 1, 0; found[p.series[0].ID].onAxis > 0 {
+				first, last = found[p.series[0].ID].lo, found[p.series[0].ID].hi
+			}
 		}
-		return v.lo, v.hi, false, nil
+		exact = exact && first >= b.along.from && last <= b.along.to
+		if first, last = max(first, b.along.from), min(last, b.along.to); first <= last {
+			lo, hi = min(lo, first), max(hi, last)
+		}
 	}
-	at := b.query(b.along, b.columns()...)
-	x := at.x(b.along.axis)
-	statement := fmt.Sprintf("SELECT count(), min(%[1]s), max(%[1]s) FROM %[2]s", x, at.source(b.along.within(at.names)))
-	var count uint64
-	err = r.each(ctx, statement, func(rows driver.Rows) error { return rows.Scan(&count, &lo, &hi) })
-	if count == 0 {
-		return 1, 0, true, err
-	}
-	return lo, hi, true, err
+	return lo, hi, exact, nil
 }
 
-// merged joins cells of a bucketing into buckets of a width. A cell is narrower than half of
+// gathered joins cells of a bucketing into buckets of a width. A cell is narrower than half of
 // one, and goes where it begins.
-func merged(cells []store.Bucket, first int64, width uint64) (out []store.Bucket) {
+func gathered(cells []store.Bucket, first int64, width uint64) (out []store.Bucket) {
 	place := uint64(0)
 	for i := range cells {
 		at := uint64(cells[i].Lo-first) / width

@@ -1,8 +1,11 @@
 package curve
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -28,21 +31,23 @@ func (r *Reader) ListSeries(ctx context.Context, run model.RunID, f store.Series
 
 // describe tells where the curves of series of a run end.
 func (r *Reader) describe(ctx context.Context, f *Facts, list []Series) ([]store.Series, error) {
-	ends := map[store.SeriesID]store.Series{}
-	plain, others := parted(list)
-	surveys, err := r.surveys(ctx, f, others, everything())
+	surveys, err := r.surveyed(ctx, f, list)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.endsOf(ctx, f, plain, true, plainSurvey(), ends); err != nil {
-		return nil, err
+	ends, asked := map[store.SeriesID]store.Series{}, []Series(nil)
+	line := lineageOf(f.Attempts)
+	for i := range list {
+		if end, known := list[i].end(line); known {
+			ends[list[i].ID] = end
+		} else {
+			asked = append(asked, list[i])
+		}
 	}
-	var joint survey
-	for _, s := range surveys {
-		joint.join(s)
-	}
-	if err := r.endsOf(ctx, f, others, false, joint, ends); err != nil {
-		return nil, err
+	for _, s := range r.selections(f, asked, surveys) {
+		if err := r.endsOf(ctx, s, ends); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]store.Series, len(list))
 	for i, s := range list {
@@ -55,33 +60,51 @@ func (r *Reader) describe(ctx context.Context, f *Facts, list []Series) ([]store
 	return out, nil
 }
 
-func parted(list []Series) (plain, others []Series) {
-	for _, s := range list {
-		if s.Plain {
-			plain = append(plain, s)
-		} else {
-			others = append(others, s)
+// end is what the streams of a series tell of its curve; false where points must be looked at.
+func (s *Series) end(l lineage) (out store.Series, known bool) {
+	shape := shapeOf(s, l, 0)
+	if !s.Known || !shape.settled() {
+		return out, false
+	}
+	var last *Stream
+	for i := range s.Streams {
+		if t := &s.Streams[i]; last == nil || last.before(t) {
+			last = t
 		}
 	}
-	return plain, others
+	if last == nil {
+		return out, true
+	}
+	all := s.tally()
+	out = store.Series{Count: all.Count, MinTimeNs: all.MinTime, MaxTimeNs: all.MaxTime}
+	end := ending{last.Some, last.End.Step, last.End.Time, math.Float64frombits(last.End.Value), int64(last.End.Value)}
+	out.Last = end.point(s.Kind)
+	return out, true
+}
+
+// before reports whether a stream ends before another one, both with steps or both without.
+func (t *Stream) before(o *Stream) bool {
+	a, b := &t.End, &o.End
+	return cmp.Or(a.compare(b), bytes.Compare(t.Writer[:], o.Writer[:]), cmp.Compare(a.Seq, b.Seq), cmp.Compare(uint32(a.Arrival), uint32(b.Arrival))) < 0
 }
 
 // endsOf describes the curves of series that have points. Which row is the last is found among
 // those at the highest step, where rows at other steps cannot hide them: to order all rows by
 // all that parts them takes ClickHouse several times as long.
-func (r *Reader) endsOf(ctx context.Context, f *Facts, list []Series, plain bool, joint survey, ends map[store.SeriesID]store.Series) error {
-	if len(list) == 0 || len(f.Spans) == 0 {
-		return nil
-	}
-	s := &selection{table: r.place(f), facts: f, series: list, plain: plain, survey: joint}
-	if !joint.every.has(step) || joint.rules>>model.UniqueTime&1 == 1 {
+func (r *Reader) endsOf(ctx context.Context, s *selection, ends map[store.SeriesID]store.Series) error {
+	if !s.survey.every.has(step) || s.survey.rules>>model.UniqueTime&1 == 1 {
 		return r.totals(ctx, s, ends, true)
 	}
 	if err := r.totals(ctx, s, ends, false); err != nil {
 		return err
 	}
 	top := *s
-	top.series = slices.DeleteFunc(slices.Clone(list), func(s Series) bool { return ends[s.ID].Last == nil })
+	top.series, top.shapes = nil, nil
+	for i, one := range s.series {
+		if ends[one.ID].Last != nil {
+			top.series, top.shapes = append(top.series, one), append(top.shapes, s.shapes[i])
+		}
+	}
 	if len(top.series) == 0 {
 		return nil
 	}
@@ -132,9 +155,6 @@ func (r *Reader) totals(ctx context.Context, s *selection, ends map[store.Series
 			return fmt.Errorf("read the end of a series: %w", err)
 		}
 		out.Last = end.point(kinds[store.SeriesID(id)])
-		if s.plain {
-			out.Axes = []model.Axis{model.AxisStep}
-		}
 		ends[store.SeriesID(id)] = out
 		return nil
 	})
@@ -170,40 +190,46 @@ func (e *ending) point(kind model.Kind) *store.Point {
 
 // Curve answers [store.Reader.Curve].
 func (r *Reader) Curve(ctx context.Context, q store.CurveRequest) (store.Series, error) {
-	of, err := r.line(ctx, q, store.Attempts{}, everything())
+	of, err := r.line(ctx, q, store.Attempts{})
 	if err != nil {
 		return store.Series{}, err
 	}
-	out := store.Series{Key: of.series.Key, Kind: of.series.Kind}
 	own := &of.parts[0]
-	if own.depth == 0 {
-		out.ID = of.series.ID
+	if !of.fork {
+		list, err := r.describe(ctx, own.facts, own.series)
+		if err == nil && list[0].Last != nil && !numeric(of.series.Kind) {
+			err = r.last(ctx, of, &list[0], at(&list[0]))
+		}
+		if err != nil {
+			return store.Series{}, err
+		}
+		return list[0], nil
 	}
+	out := store.Series{Key: of.series.Key, Kind: of.series.Kind}
 	axes, ownCount, err := r.end(ctx, of, &out)
 	if err != nil {
 		return store.Series{}, err
 	}
 	if own.depth == 0 {
+		out.ID, out.Superseded = of.series.ID, own.survey.count-ownCount
 		axes |= own.survey.some
-		if !own.plain {
-			out.Superseded = own.survey.count - ownCount
-		} else if ownCount == 0 {
-			axes &^= own.survey.some
-		}
 	}
 	out.Axes = axes.names()
 	return out, nil
 }
 
-// end reads the end of a line; axes are those of its inherited points.
-func (r *Reader) end(ctx context.Context, of *line, out *store.Series) (inherited axes, own uint64, err error) {
-	columns := []string{"has", "step", "time", "writer", "seq", "arrival", valueColumn(of.series.Kind)}
-	at := of.query(everything(), columns...)
-	depth := "toUInt32(0)"
-	if of.fork {
-		depth = at.of("depth")
+// at is where the last point of a series is.
+func at(s *store.Series) stretch {
+	if s.Last.Step != nil {
+		return stretch{axis: step, from: *s.Last.Step, to: *s.Last.Step}
 	}
-	statement := fmt.Sprintf("SELECT count(), countIf(%[1]s > 0), min(%[2]s), max(%[2]s), groupBitOrIf(%[3]s, %[1]s > 0) FROM %[4]s", depth, at.of("time"), at.of("has"), at.source())
+	return stretch{axis: -1, from: s.Last.TimeNs, to: s.Last.TimeNs}
+}
+
+// end reads the end of a fork's line; axes are those of its inherited points.
+func (r *Reader) end(ctx context.Context, of *line, out *store.Series) (inherited axes, own uint64, err error) {
+	at := of.query(everything(), "has", "time")
+	statement := fmt.Sprintf("SELECT count(), countIf(%[1]s > 0), min(%[2]s), max(%[2]s), groupBitOrIf(%[3]s, %[1]s > 0) FROM %[4]s", at.of("depth"), at.of("time"), at.of("has"), at.source())
 	var found uint16
 	err = r.each(ctx, statement, func(rows driver.Rows) error {
 		return rows.Scan(&out.Count, &out.Inherited, &out.MinTimeNs, &out.MaxTimeNs, &found)
@@ -212,11 +238,19 @@ func (r *Reader) end(ctx context.Context, of *line, out *store.Series) (inherite
 		out.MinTimeNs, out.MaxTimeNs = 0, 0
 		return 0, 0, err
 	}
-	order := append(lastOrder(at.names), depth)
-	statement = fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s ORDER BY %s LIMIT 1",
-		at.of("has"), at.of("step"), at.of("time"), at.of(valueColumn(of.series.Kind)), at.source(), strings.Join(order, " DESC, ")+" DESC")
-	err = r.each(ctx, statement, func(rows driver.Rows) error { return readEnd(rows, of.series.Kind, out) })
-	return axes(found), out.Count - out.Inherited, err
+	return axes(found), out.Count - out.Inherited, r.last(ctx, of, out, everything())
+}
+
+// last reads the last point of a line in a stretch.
+func (r *Reader) last(ctx context.Context, of *line, out *store.Series, in stretch) error {
+	at := of.query(in, "has", "step", "time", "writer", "seq", "arrival", valueColumn(of.series.Kind))
+	order := lastOrder(at.names)
+	if of.fork {
+		order = append(order, at.of("depth"))
+	}
+	statement := fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s ORDER BY %s LIMIT 1",
+		at.of("has"), at.of("step"), at.of("time"), at.of(valueColumn(of.series.Kind)), at.source(in.within(at.names)), strings.Join(order, " DESC, ")+" DESC")
+	return r.each(ctx, statement, func(rows driver.Rows) error { return readEnd(rows, of.series.Kind, out) })
 }
 
 func readEnd(rows driver.Rows, kind model.Kind, out *store.Series) error {
@@ -265,8 +299,9 @@ func (r *Reader) RunStats(ctx context.Context, run model.RunID) (out store.RunSt
 	if err != nil {
 		return out, fmt.Errorf("read what run %s has: %w", run, err)
 	}
+	line := lineageOf(facts.Attempts)
 	err = r.eachPage(ctx, run, store.SeriesFilter{}, func(list []Series) error {
-		surveys, err := r.surveys(ctx, &facts, list, everything())
+		surveys, err := r.surveyed(ctx, &facts, list)
 		if err != nil {
 			return err
 		}
@@ -278,8 +313,7 @@ func (r *Reader) RunStats(ctx context.Context, run model.RunID) (out store.RunSt
 			out.MinTimeNs, out.MaxTimeNs = min(out.MinTimeNs, s.minTime), max(out.MaxTimeNs, s.maxTime)
 		}
 		out.Series += uint64(len(list))
-		_, others := parted(list)
-		ends, err := r.describe(ctx, &facts, others)
+		ends, err := r.describe(ctx, &facts, slices.DeleteFunc(slices.Clone(list), func(s Series) bool { h := shapeOf(&s, line, 0); return h.settled() }))
 		for i := range ends {
 			out.Superseded += ends[i].Superseded
 		}

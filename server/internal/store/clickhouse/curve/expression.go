@@ -85,8 +85,10 @@ func bytes16(b [16]byte) string {
 	return "toFixedString(unhex('" + hex.EncodeToString(b[:]) + "'), 16)"
 }
 
-func array[T any](list []T, literal func(T) string) string {
-	return "[" + joined(list, literal) + "]"
+// array is a literal of numbers of a type. Written as a list, each number would count as a part of
+// the query, of which a server takes 50,000.
+func array[T int64 | uint32 | uint64](kind string, list []T) string {
+	return "CAST('[" + joined(list, func(v T) string { return fmt.Sprint(v) }) + "]' AS Array(" + kind + "))"
 }
 
 func joined[T any](list []T, literal func(T) string) string {

@@ -60,26 +60,34 @@ func (f *fixture) fill(t testing.TB, id model.RunID, points int) *history {
 	if f.batch, err = f.tables.db.PrepareBatch(t.Context(), "INSERT INTO "+f.tables.name+" ("+strings.Join(curve.Columns(), ", ")+")"); err != nil {
 		t.Fatal(err)
 	}
-	lsn := uint64(f.IntN(3)) << 40
+	lsn := uint64(f.IntN(3))<<40 + 1
 	for left := points; left > 0; {
 		size := 1 + f.IntN(min(left, 12))
-		lsn += 1 + uint64(f.IntN(3))/2
-		committed := f.IntN(5) > 0
 		arrival := f.arrival
-		for range size {
-			f.point(t, lsn, committed)
-		}
-		if !committed {
-			f.arrival = arrival // what goes again has the same numbers
+		if f.IntN(5) > 0 {
+			left -= size
+			f.commit(lsn)
+			for range size {
+				f.point(t, lsn, true)
+			}
+			lsn++
 			continue
 		}
-		left -= size
-		f.commit(lsn)
+		for range size {
+			f.point(t, lsn, false)
+		}
+		f.arrival = arrival // what goes again has the same numbers, of another epoch
+		lsn = lsn>>40<<40 + (1+uint64(f.IntN(2)))<<40 + 1
 	}
 	if err := f.batch.Send(); err != nil {
 		t.Fatal(err)
 	}
 	f.pin()
+	for i := range f.run.series {
+		if s := &f.run.series[i]; !s.Plain || f.IntN(2) == 0 {
+			s.Known, s.Plain, s.Streams = f.IntN(4) > 0, false, f.run.streams(s.ID)
+		}
+	}
 	return f.run
 }
 
@@ -117,7 +125,7 @@ func (f *fixture) place() int64 {
 }
 
 func (f *fixture) someSeries() {
-	for i, kind := range []model.Kind{model.KindFloat, model.KindInt, model.KindText, model.KindHistogram, model.KindFloat} {
+	for i, kind := range []model.Kind{model.KindFloat, model.KindInt, model.KindText, model.KindHistogram, model.KindFloat, model.KindFloat} {
 		scale := []string{model.ScaleStep, model.ScaleEnvironment, model.ScaleEpisode}[f.IntN(3)]
 		key := model.NewSeriesKey(fmt.Sprintf("m%d", i), scale, nil)
 		if i%2 == 0 {
@@ -134,9 +142,12 @@ func (f *fixture) point(t testing.TB, lsn uint64, committed bool) {
 	f.arrival++
 	p := point{axes: map[model.Axis]int64{}, time: f.place(), attempt: 1 + uint32(f.IntN(len(f.run.facts.Attempts))), arrival: f.arrival, value: f.value(s.Kind)}
 	f.origin(&p)
-	if s.Plain {
+	switch {
+	case s.Plain:
 		f.rise(s, &p)
-	} else {
+	case s.Key.Metric == restarted:
+		f.restart(s, &p)
+	default:
 		f.shape(s, &p)
 	}
 	if committed {
@@ -173,6 +184,23 @@ func (f *fixture) rise(s *curve.Series, p *point) {
 			p.attempt = a.Number
 		}
 	}
+}
+
+// restarted is a series that rises in each writer and attempt by itself.
+const restarted = "m5"
+
+// restart goes on where the writer ends in an attempt, or rarely before.
+func (f *fixture) restart(s *curve.Series, p *point) {
+	at := int64(p.attempt)*6 + int64(p.writer[1])
+	for _, q := range f.run.points[s.ID] {
+		if q.writer == p.writer && q.attempt == p.attempt {
+			at = max(at, q.axes[model.AxisStep]+1)
+		}
+	}
+	if f.IntN(30) == 0 {
+		at -= 2
+	}
+	p.axes[model.AxisStep], p.rule = at, model.Uniqueness(f.run.facts.Run[1]%2)*model.UniqueStep
 }
 
 // shape gives axes and a rule. Some series keep to one, so that every form of a query is asked.

@@ -3,6 +3,7 @@ package curve
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -22,25 +23,52 @@ func lineageOf(attempts []model.Attempt) lineage {
 	return out
 }
 
-// resumed is a condition that is false for rows at which a later attempt resumed, or before.
-func (l lineage) resumed(n names) string {
-	var numbers []uint32
-	var from []int64
+// cuts are, of the attempts before one that resumed, the steps from which on they are hidden.
+func (l lineage) cuts() map[uint32]int64 {
+	out := map[uint32]int64{}
 	least, has := int64(0), false
 	for _, a := range slices.Backward(l) {
 		if has {
-			numbers, from = append(numbers, a.Number), append(from, least)
+			out[a.Number] = least
 		}
 		if s := a.ResumeFrom; s != nil && (!has || *s < least) {
 			least, has = *s, true
 		}
 	}
-	if !has || len(numbers) == 0 {
+	return out
+}
+
+// fewCuts are looked at one by one.
+const fewCuts = 4
+
+// resumed is a condition that is false for rows at which a later attempt resumed, or before. It is
+// for rows of a survey.
+func (l lineage) resumed(n names, v *survey) string {
+	cuts := l.cuts()
+	if len(cuts) == 0 {
 		return ""
 	}
-	list := array(numbers, number32)
-	return fmt.Sprintf("NOT (%s AND has(%s, %s) AND %s >= transform(%s, %s, %s, toInt64(0)))",
-		n.on(1<<step), list, n.of("attempt"), n.cut(), n.of("attempt"), list, array(from, integer))
+	x, stepped := n.cut(), n.on(1<<step)
+	if !v.some.has(rlStep) {
+		x = n.axis(step)
+	}
+	if v.every.has(step) {
+		stepped = every
+	}
+	numbers := slices.Sorted(maps.Keys(cuts))
+	if len(cuts) <= fewCuts {
+		return joinedWith(numbers, " AND ", func(a uint32) string {
+			return fmt.Sprintf("NOT (%s)", all(stepped, fmt.Sprintf("%s = %d", n.of("attempt"), a), x+" >= "+integer(cuts[a])))
+		})
+	}
+	from := make([]int64, len(numbers))
+	for i, number := range numbers {
+		from[i] = cuts[number]
+	}
+	at := func(places, otherwise string) string {
+		return fmt.Sprintf("transform(%s, %s, %s, %s)", n.of("attempt"), array("UInt32", numbers), places, otherwise)
+	}
+	return fmt.Sprintf("NOT (%s)", all(stepped, at(array("UInt32", numbers), "toUInt32(0)")+" != 0", x+" >= "+at(array("Int64", from), "toInt64(0)")))
 }
 
 // hides: an attempt that is not the earliest hides steps.
@@ -59,11 +87,11 @@ func (l lineage) hidingRank(n names) string {
 }
 
 func (l lineage) ranks(n names, counts func(model.Attempt) bool) string {
-	numbers, ranks := []uint32{0}, []uint32{0} // an array must not be empty; no attempt is 0
+	numbers, ranks := []uint32{0}, []uint32{0} // ClickHouse takes no empty ones; no attempt is 0
 	for i, a := range l {
 		if counts(a) {
 			numbers, ranks = append(numbers, a.Number), append(ranks, uint32(i+1))
 		}
 	}
-	return fmt.Sprintf("transform(%s, %s, %s, toUInt32(0))", n.of("attempt"), array(numbers, number32), array(ranks, number32))
+	return fmt.Sprintf("transform(%s, %s, %s, toUInt32(0))", n.of("attempt"), array("UInt32", numbers), array("UInt32", ranks))
 }

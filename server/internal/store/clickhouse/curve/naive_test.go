@@ -73,6 +73,74 @@ func (l ledger) Series(_ context.Context, run model.RunID, ids []store.SeriesID)
 	return out, nil
 }
 
+// streams are what a ledger would tell of a series, from all pairs of points.
+func (h *history) streams(id store.SeriesID) (out []curve.Stream) {
+	for _, p := range h.points[id] {
+		at := slices.IndexFunc(out, func(s curve.Stream) bool { return s.Writer == p.writer && s.Attempt == p.attempt })
+		if at >= 0 {
+			continue
+		}
+		points := slices.DeleteFunc(slices.Clone(h.points[id]), func(q point) bool { return q.writer != p.writer || q.attempt != p.attempt })
+		out = append(out, curve.Stream{Writer: p.writer, Attempt: p.attempt, Logger: h.loggers[p.writer], Tally: tally(points)})
+	}
+	return out
+}
+
+func tally(points []point) (t curve.Tally) {
+	t.Every, t.MinTime, t.MaxTime = math.MaxUint16, points[0].time, points[0].time
+	var last *point
+	for i := range points {
+		p, has := &points[i], uint16(0)
+		for k, a := range model.Axes() {
+			if _, ok := p.axes[a]; ok {
+				has |= 1 << k
+			}
+		}
+		if x := p.axes[model.AxisStep]; p.stepped() && t.Some&1 == 0 {
+			t.Low, t.High = x, x
+		} else if p.stepped() {
+			t.Low, t.High = min(t.Low, x), max(t.High, x)
+		}
+		t.Count++
+		t.Rules |= 1 << p.rule
+		t.Some, t.Every = t.Some|has, t.Every&has
+		t.MinTime, t.MaxTime = min(t.MinTime, p.time), max(t.MaxTime, p.time)
+		if last == nil || last.before(p) {
+			last = p
+		}
+	}
+	for i := range points {
+		x := points[i].of(t.Rules)
+		for k := range i {
+			switch y := points[k].of(t.Rules); {
+			case y < x:
+			case t.Again == nil:
+				t.Again = &curve.Interval{From: x, To: x}
+			default:
+				*t.Again = curve.Interval{From: min(t.Again.From, x), To: max(t.Again.To, x)}
+			}
+		}
+	}
+	t.End = curve.End{Step: last.axes[model.AxisStep], Time: last.time, Seq: last.seq, Arrival: last.arrival, Value: math.Float64bits(last.value.Float) | uint64(last.value.Int)}
+	return t
+}
+
+// of is what points are told apart by.
+func (p *point) of(rules uint8) int64 {
+	if x, ok := p.axes[model.AxisStep]; ok && rules>>model.UniqueTime&1 == 0 {
+		return x
+	}
+	return p.time
+}
+
+// before: of one writer, q is behind p.
+func (p *point) before(q *point) bool {
+	if p.stepped() != q.stepped() {
+		return q.stepped()
+	}
+	return cmp.Or(cmp.Compare(p.axes[model.AxisStep], q.axes[model.AxisStep]), cmp.Compare(p.time, q.time), cmp.Compare(p.seq, q.seq), cmp.Compare(p.arrival, q.arrival)) < 0
+}
+
 func (h *history) same(p, q *point) bool {
 	if p.rule != q.rule {
 		return false

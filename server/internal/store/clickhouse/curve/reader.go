@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -17,19 +18,32 @@ type Reader struct {
 	db     driver.Conn
 	table  string
 	source Source
+	atOnce uint64 // how many points are resolved with one statement, about
 }
 
 // New reads a table that [Create] made, with its database's name where that is needed.
 func New(db driver.Conn, table string, source Source) *Reader {
-	return &Reader{db: db, table: table, source: source}
+	return &Reader{db: db, table: table, source: source, atOnce: 1 << 18}
 }
 
 // place is where a run's rows are read.
 func (r *Reader) place(f *Facts) string { return cmp.Or(f.Table, r.table) }
 
+// What a read may take of a server.
+const (
+	// groupBytes are how much of a group-by lies in memory before it goes to disk.
+	groupBytes = 256 << 20
+	// StatementBytes is how long a statement may be that names spans: a run that changed hands
+	// 100,000 times has a list of that.
+	StatementBytes = 16 << 20
+)
+
 // each calls take for every row of an answer; take scans the row.
 func (r *Reader) each(ctx context.Context, statement string, take func(driver.Rows) error) error {
-	rows, err := r.db.Query(ctx, statement)
+	limited := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{
+		"max_bytes_before_external_group_by": groupBytes, "max_query_size": StatementBytes,
+	}))
+	rows, err := r.db.Query(limited, statement)
 	if err != nil {
 		return failed(ctx, err)
 	}

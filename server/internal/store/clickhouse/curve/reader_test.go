@@ -31,7 +31,7 @@ func TestReadsAgree(t *testing.T) {
 			id := model.RunID{byte(seed*2) + n + 1, byte(seed)}
 			runs[id] = f.fill(t, id, 60+f.IntN(120))
 		}
-		c := &comparison{ledger: runs, reader: curve.New(tables.db, tables.name, runs), limit: 5 + f.IntN(30), Rand: f.Rand}
+		c := &comparison{ledger: runs, reader: curve.New(tables.db, tables.name, runs).AtOnce(20), limit: 5 + f.IntN(30), Rand: f.Rand}
 		for id := range runs {
 			t.Run(fmt.Sprintf("seed %d run %s", seed, id), func(t *testing.T) { c.compareRun(t, id) })
 		}

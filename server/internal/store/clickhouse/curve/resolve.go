@@ -2,7 +2,7 @@ package curve
 
 import (
 	"fmt"
-	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -16,13 +16,16 @@ import (
 //	stored   the committed rows
 //	unique   the latest of each point
 //	hidden   less those that later attempts hide
+//
+// The two last are for the disputed rows alone, see [shape].
 type selection struct {
 	table    string
 	facts    *Facts
+	line     lineage
 	series   []Series
+	shapes   []shape // of the series; they have one form
 	attempts store.Attempts
 	survey   survey
-	plain    bool
 	narrow   string // of stored rows; only where no row outside replaces one inside
 }
 
@@ -40,42 +43,176 @@ func (s *stage) source(conditions ...string) string {
 	return s.from + " WHERE " + all(append([]string{s.where}, conditions...)...)
 }
 
-// query gives the columns that are asked for, and maybe more.
-func (s *selection) query(columns ...string) stage {
-	need := map[string]bool{}
-	for _, c := range columns {
-		need[c] = true
+// selection is the curves of some series, or what attempts wrote of them.
+func (r *Reader) selection(f *Facts, list []Series, attempts store.Attempts) *selection {
+	out := &selection{table: r.place(f), facts: f, line: lineageOf(f.Attempts), series: list, attempts: attempts}
+	for i := range list {
+		out.shapes = append(out.shapes, shapeOf(&list[i], out.line, attempts.Number))
 	}
-	curve := !s.attempts.All && s.attempts.Number == 0
-	line := lineageOf(s.facts.Attempts)
-	var hide, resumed bool
-	if curve && !s.plain {
-		resumed = line.resumed("") != ""
-		hide = line.hides() && s.survey.firstAttempt != s.survey.lastAttempt
+	return out
+}
+
+// selections are the curves of some series, of one form each. Series without a point are left out.
+func (r *Reader) selections(f *Facts, list []Series, surveys map[store.SeriesID]survey) (out []*selection) {
+	if len(f.Spans) == 0 {
+		return nil
 	}
-	if resumed || hide {
-		for _, c := range []string{"has", "attempt", string(model.Axes()[step]), string(model.Axes()[rlStep])} {
-			need[c] = true
+	whole := r.selection(f, list, store.Attempts{})
+	for _, of := range []form{byRules, byStep, byTime} {
+		part := *whole
+		part.series, part.shapes = nil, nil
+		for i, s := range list {
+			if v, has := surveys[s.ID]; has && whole.shapes[i].form == of {
+				part.series, part.shapes = append(part.series, s), append(part.shapes, whole.shapes[i])
+				part.survey.join(v)
+			}
+		}
+		if len(part.series) > 0 {
+			out = append(out, &part)
 		}
 	}
-	if hide {
-		s.needPlace(need)
-	}
+	return out
+}
+
+// query gives the columns that are asked for, and maybe more.
+func (s *selection) query(columns ...string) stage {
 	condition := []string{s.facts.stored(s.series), s.narrow}
 	if s.attempts.Number != 0 && !s.attempts.All {
 		condition = append(condition, fmt.Sprintf("attempt = %d", s.attempts.Number))
 	}
 	at := stage{from: s.table, where: all(condition...)}
-	if keys := s.identity(); len(keys) > 0 && !s.attempts.All {
-		at = s.unique(at, keys, slices.Sorted(maps.Keys(need)))
+	if s.attempts.All {
+		return at
 	}
-	if resumed {
-		at.where = all(at.where, line.resumed(at.names))
+	resumed := func(at stage) stage { return at }
+	if s.cut() {
+		resumed = func(at stage) stage { at.where = all(at.where, s.line.resumed(at.names, &s.survey)); return at }
+		columns = append(columns, "has", "attempt", string(model.Axes()[step]), string(model.Axes()[rlStep]))
 	}
-	if hide {
-		at = best(at, "b_", s.place(at.names), slices.Sorted(maps.Keys(need)), line.rank(at.names), line.hidingRank(at.names))
+	where := s.disputed()
+	if where != none && s.hide() {
+		columns = append(columns, "has", "attempt")
+		columns = append(columns, placeColumns(&s.survey, len(s.series) > 1)...)
 	}
-	return at
+	columns = distinct(columns)
+	return split(at, where, columns, resumed, func(at stage) stage {
+		if keys := s.identity(); len(keys) > 0 {
+			at = s.unique(at, keys, columns)
+		}
+		if at = resumed(at); s.hide() {
+			at = best(at, "b_", place(at.names, &s.survey, len(s.series) > 1), columns, s.line.rank(at.names), s.line.hidingRank(at.names))
+		}
+		return at
+	})
+}
+
+// Conditions that all rows meet, or none.
+const (
+	every = "1"
+	none  = "0"
+)
+
+// split does one thing with the rows of a table where a condition holds, and another with the others.
+func split(at stage, where string, columns []string, outside, inside func(stage) stage) stage {
+	switch where {
+	case none:
+		return outside(at)
+	case every:
+		return inside(at)
+	}
+	out, in := at, at
+	out.where, in.where = all(at.where, "NOT ("+where+")"), all(at.where, where)
+	return union("s_", columns, outside(out), inside(in))
+}
+
+// union has the rows of all parts.
+func union(prefix names, columns []string, parts ...stage) stage {
+	list := joinedWith(parts, " UNION ALL ", func(at stage) string {
+		return "SELECT " + joined(columns, func(c string) string { return at.of(c) + " AS " + prefix.of(c) }) + " FROM " + at.source()
+	})
+	return stage{prefix, "(" + list + ")", "1"}
+}
+
+func distinct(columns []string) []string {
+	out := slices.Clone(columns)
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (s *selection) curve() bool { return !s.attempts.All && s.attempts.Number == 0 }
+
+func (s *selection) clean() bool {
+	return !slices.ContainsFunc(s.shapes, func(h shape) bool { return !h.clean() })
+}
+
+// cut: later attempts may cut off some rows.
+func (s *selection) cut() bool {
+	return s.curve() && len(s.line.cuts()) > 0 && slices.ContainsFunc(s.shapes, func(h shape) bool { return h.cut })
+}
+
+// whole: every stored row counts.
+func (s *selection) whole() bool {
+	return s.attempts.All || s.clean() && !s.cut() && (s.curve() || s.survey.firstAttempt == s.survey.lastAttempt)
+}
+
+// resolved is about how many points of a series are disputed.
+func (s *selection) resolved() (n uint64) {
+	switch {
+	case s.attempts.All || s.clean():
+		return 0
+	case s.shapes[0].form == byRules:
+		return s.survey.count
+	}
+	for _, i := range s.shapes[0].disputed {
+		n += min(uint64(i.To-i.From), s.survey.count)
+	}
+	return min(n*uint64(len(s.series[0].Streams)), s.survey.count)
+}
+
+// hide: later attempts may hide rows at their own steps.
+func (s *selection) hide() bool {
+	return s.curve() && s.line.hides() && s.survey.firstAttempt != s.survey.lastAttempt
+}
+
+// disputed is a condition for stored rows that may be superseded by others like them.
+func (s *selection) disputed() string {
+	switch x := s.x(); {
+	case s.clean():
+		return none
+	case s.shapes[0].form == byRules:
+		return every
+	case len(s.series) == 1:
+		return joinedWith(s.shapes[0].disputed, " OR ", func(i Interval) string { return i.holds(x) })
+	default:
+		return s.disputedHulls(x)
+	}
+}
+
+// x is what disputed rows are found by.
+func (s *selection) x() string {
+	if s.shapes[0].form == byTime {
+		return names("").x(-1)
+	}
+	return names("").axis(step)
+}
+
+// disputedHulls is for many series: one interval of each.
+func (s *selection) disputedHulls(x string) string {
+	ids, from, to := []uint32{}, []int64{}, []int64{}
+	for i, h := range s.shapes {
+		if n := len(h.disputed); n > 0 {
+			ids, from, to = append(ids, uint32(s.series[i].ID)), append(from, h.disputed[0].From), append(to, h.disputed[n-1].To)
+		}
+	}
+	of := func(places []int64, otherwise int64) string {
+		return fmt.Sprintf("transform(series, %s, %s, %s)", array("UInt32", ids), array("Int64", places), integer(otherwise))
+	}
+	return fmt.Sprintf("%s BETWEEN %s AND %s", x, of(from, math.MaxInt64), of(to, math.MinInt64))
+}
+
+// holds is true for an expression inside.
+func (i Interval) holds(x string) string {
+	return fmt.Sprintf("%s BETWEEN %s AND %s", x, integer(i.From), integer(i.To))
 }
 
 // unique keeps the latest row of each key.
@@ -115,7 +252,7 @@ func (s *selection) identity() []string {
 		keys = []string{quote("series")}
 	}
 	switch {
-	case s.plain || v.sole(model.UniqueAxes) && v.some == 0:
+	case v.sole(model.UniqueAxes) && v.some == 0:
 		return nil
 	case v.sole(model.UniqueTime):
 		return append(keys, quote("time"))
@@ -180,19 +317,16 @@ func (s *selection) origin(where string) (out []string) {
 		fmt.Sprintf("if((%s) AND %s = 0, writer, %s)", where, logged, none))
 }
 
-// needPlace adds the columns of [selection.place].
-func (s *selection) needPlace(need map[string]bool) { needPlace(need, &s.survey, len(s.series) > 1) }
-
-func (s *selection) place(n names) []string { return place(n, &s.survey, len(s.series) > 1) }
-
-func needPlace(need map[string]bool, v *survey, many bool) {
-	need["has"], need["arrival"] = true, true
+// placeColumns are those of [place].
+func placeColumns(v *survey, many bool) []string {
+	out := []string{"has", "arrival"}
 	for _, a := range (v.some | 1<<step).names() {
-		need[string(a)] = true
+		out = append(out, string(a))
 	}
 	if many {
-		need["series"] = true
+		out = append(out, "series")
 	}
+	return out
 }
 
 // place are expressions that are equal for rows that meet as points of two attempts do: at one

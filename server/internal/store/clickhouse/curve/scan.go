@@ -24,11 +24,11 @@ func (r *Reader) Scan(ctx context.Context, q store.ScanRequest) (*store.Rows, er
 	if q.Limit < 1 {
 		return nil, model.Errorf(model.CodeInvalid, "a scan needs a limit of at least 1")
 	}
-	s := &scan{along: stretch{axis, q.From, q.To}, gaps: q.Gaps && axis >= 0, after: q.After, limit: q.Limit}
+	s := &scan{along: stretch{axis: axis, from: q.From, to: q.To}, gaps: q.Gaps && axis >= 0, after: q.After, limit: q.Limit}
 	if q.After != nil {
 		s.along.from = max(s.along.from, q.After.Axis)
 	}
-	of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts, everything())
+	of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: q.Series, Ancestors: q.Ancestors}, q.Attempts)
 	if err != nil {
 		return nil, err
 	}
@@ -49,12 +49,14 @@ type scan struct {
 // where points off a range do not matter to those in it, ranges are asked for that grow until
 // the page is full.
 func (r *Reader) scan(ctx context.Context, of *line, s *scan) (*store.Rows, error) {
+	s.along = s.along.on(&of.survey)
 	if !s.windowed(of) {
 		return r.window(ctx, of, s)
 	}
+	first := of.first(s.along.axis)
 	for wide := int64(s.limit) * firstWindow; ; wide *= nextWindow {
-		part, begin := *s, max(s.along.from, 0) // few points are below 0
-		if begin < s.along.to && wide < s.along.to-begin {
+		part, begin := *s, max(s.along.from, first)
+		if begin < s.along.to && uint64(wide) < uint64(s.along.to-begin) {
 			part.along.to = begin + wide
 		}
 		rows, err := r.window(ctx, of, &part)
@@ -65,6 +67,21 @@ func (r *Reader) scan(ctx context.Context, of *line, s *scan) (*store.Rows, erro
 			return r.window(ctx, of, s)
 		}
 	}
+}
+
+// first is where the points of a line begin along an axis; few are below 0 where that is not known.
+func (l *line) first(axis int) int64 {
+	out := int64(math.MaxInt64)
+	for i := range l.parts {
+		lo, hi, known := l.parts[i].series[0].bounds(axis)
+		if !known {
+			return 0
+		}
+		if lo <= hi {
+			out = min(out, lo)
+		}
+	}
+	return out
 }
 
 // A page of dense steps is in its first window.

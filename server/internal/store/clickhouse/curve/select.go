@@ -69,12 +69,12 @@ func (r *Reader) selectSeries(ctx context.Context, run model.RunID, s *store.Ser
 			yield(lastRow(s), nil)
 			return
 		}
-		of, err := r.line(ctx, store.CurveRequest{Run: run, Series: s.ID}, store.Attempts{}, everything())
+		of, err := r.line(ctx, store.CurveRequest{Run: run, Series: s.ID}, store.Attempts{})
 		if err != nil {
 			yield(nil, err)
 			return
 		}
-		part := &scan{along: stretch{-1, q.From, q.To}, limit: store.SelectRows}
+		part := &scan{along: stretch{axis: -1, from: q.From, to: q.To}, limit: store.SelectRows}
 		if q.Last {
 			part.limit, part.last = 1, true
 		}
@@ -130,9 +130,9 @@ func (r *Reader) Across(ctx context.Context, q store.AcrossRequest) iter.Seq2[*s
 		if q.Limit < 1 || q.Limit > store.SelectRows {
 			q.Limit = store.SelectRows
 		}
-		s := &scan{along: stretch{axis, q.From, q.To}, at: q.At, limit: q.Limit}
+		s := &scan{along: stretch{axis: axis, from: q.From, to: q.To}, at: q.At, limit: q.Limit}
 		err = r.eachTouched(ctx, &q, s, func(series Series) (bool, error) {
-			of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: series.ID}, q.Attempts, everything())
+			of, err := r.line(ctx, store.CurveRequest{Run: q.Run, Series: series.ID}, q.Attempts)
 			if err != nil {
 				return false, err
 			}
@@ -197,6 +197,13 @@ func (r *Reader) touched(ctx context.Context, f *Facts, list []Series, along str
 	if len(list) == 0 || len(f.Spans) == 0 {
 		return out, nil
 	}
+	list = slices.DeleteFunc(slices.Clone(list), func(s Series) bool {
+		lo, hi, known := s.bounds(along.axis)
+		return known && (lo > hi || lo > along.to || hi < along.from)
+	})
+	if len(list) == 0 {
+		return out, nil
+	}
 	statement := fmt.Sprintf("SELECT DISTINCT series FROM %s WHERE %s", r.place(f), all(f.stored(list), along.within("")))
 	err := r.each(ctx, statement, func(rows driver.Rows) error {
 		var id uint32
@@ -225,7 +232,7 @@ func (r *Reader) pagesAt(ctx context.Context, of *line, s *scan) iter.Seq2[*stor
 		var held *store.Rows
 		for at := range slices.Chunk(s.at, placesAtOnce) {
 			part := *s
-			part.at, part.along = at, stretch{s.along.axis, max(s.along.from, at[0]), min(s.along.to, at[len(at)-1])}
+			part.at, part.along = at, stretch{axis: s.along.axis, from: max(s.along.from, at[0]), to: min(s.along.to, at[len(at)-1])}
 			for rows, err := range r.pages(ctx, of, &part) {
 				if err != nil {
 					yield(nil, err)

@@ -1,9 +1,7 @@
 package curve
 
 import (
-	"cmp"
 	"context"
-	"fmt"
 	"hash/fnv"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -32,14 +30,6 @@ type Facts struct {
 	Table string
 }
 
-// Span is a range of log positions that count.
-type Span struct{ First, Last uint64 } // inclusive
-
-// Within is true for rows of spans.
-func Within(spans []Span) string {
-	return cmp.Or(joinedWith(spans, " OR ", func(s Span) string { return fmt.Sprintf("lsn BETWEEN %d AND %d", s.First, s.Last) }), "0")
-}
-
 // OfRun is true for rows of a run.
 func OfRun(run model.RunID) string { return "run = " + bytes16(run) }
 
@@ -63,7 +53,10 @@ type Series struct {
 	Key  model.SeriesKey
 	Text string // of the key
 	Kind model.Kind
-	// Plain: all points are of one writer and attempt, have a step and no other axis, and each
-	// step is past those before. Nothing of it is superseded.
+	// Known: Streams are all that it has. Else reads look at its points.
+	Known   bool
+	Streams []Stream
+	// Plain, of one that is not Known: all points are of one writer and attempt, have a step and
+	// no other axis, and each step is past those before. Nothing of it is superseded.
 	Plain bool
 }

@@ -58,17 +58,26 @@ func (r *Reader) NextSteps(ctx context.Context, run model.RunID, keys []StepKey)
 	if err != nil {
 		return nil, fmt.Errorf("look up series of run %s: %w", run, err)
 	}
-	wanted := map[StepKey]bool{}
+	wanted, last := map[StepKey]bool{}, map[StepKey]int64{}
 	for _, k := range keys {
 		wanted[k] = true
 	}
-	last := map[StepKey]int64{}
-	plain, others := parted(list)
-	if err := r.lastSteps(ctx, &facts, plain, true, wanted, last); err != nil {
+	asked, line := []Series(nil), lineageOf(facts.Attempts)
+	for i := range list {
+		if high, known := list[i].top(line); known {
+			raise(last, wanted, StepKey{Series: list[i].ID}, high)
+		} else {
+			asked = append(asked, list[i])
+		}
+	}
+	surveys, err := r.surveyed(ctx, &facts, asked)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.lastSteps(ctx, &facts, others, false, wanted, last); err != nil {
-		return nil, err
+	for _, s := range r.selections(&facts, asked, surveys) {
+		if err := r.lastSteps(ctx, s, wanted, last); err != nil {
+			return nil, err
+		}
 	}
 	out := make([]int64, len(keys))
 	for i, k := range keys {
@@ -79,20 +88,16 @@ func (r *Reader) NextSteps(ctx context.Context, run model.RunID, keys []StepKey)
 }
 
 // lastSteps finds the highest steps of keys of some series.
-func (r *Reader) lastSteps(ctx context.Context, f *Facts, list []Series, plain bool, wanted map[StepKey]bool, last map[StepKey]int64) error {
-	s, err := r.selectionOf(ctx, f, list, plain)
-	if s == nil {
-		return err
-	}
+func (r *Reader) lastSteps(ctx context.Context, s *selection, wanted map[StepKey]bool, last map[StepKey]int64) error {
 	environment := map[store.SeriesID]bool{}
-	for _, one := range list {
+	for _, one := range s.series {
 		environment[one.ID] = one.Key.Scale == model.ScaleEnvironment
 	}
 	at := s.query("series", "has", "step", "episode")
 	episodes := "1"
 	if found := episodesOf(wanted); len(found) > 0 && len(found) <= placesAtOnce {
 		episodes = fmt.Sprintf("NOT %s OR %s IN (%s) OR %s NOT IN (%s)", at.on(1<<episode), at.axis(episode), joined(found, decimal),
-			at.of("series"), joined(environments(list), seriesNumber))
+			at.of("series"), joined(environments(s.series), seriesNumber))
 	}
 	statement := fmt.Sprintf("SELECT %[1]s, toUInt8(%[2]s) AS episodic, if(%[2]s, %[3]s, toInt64(0)) AS at, max(%[4]s) FROM %[5]s GROUP BY %[1]s, episodic, at",
 		at.of("series"), at.on(1<<episode), at.axis(episode), at.axis(step), at.source(at.on(1<<step), episodes))
@@ -140,26 +145,6 @@ func environments(list []Series) []Series {
 	return out
 }
 
-// selectionOf is the curves of series of a run, nil when there is nothing to read.
-func (r *Reader) selectionOf(ctx context.Context, f *Facts, list []Series, plain bool) (*selection, error) {
-	if len(list) == 0 || len(f.Spans) == 0 {
-		return nil, nil //nolint:nilnil // nothing is no error
-	}
-	out := &selection{table: r.place(f), facts: f, series: list, plain: plain, survey: plainSurvey()}
-	if plain {
-		return out, nil
-	}
-	found, err := r.surveys(ctx, f, list, everything())
-	if err != nil || len(found) == 0 {
-		return nil, err
-	}
-	out.survey = survey{}
-	for _, s := range found {
-		out.survey.join(s)
-	}
-	return out, nil
-}
-
 // Ends answers [store.Starts.Ends].
 func (r *Reader) Ends(ctx context.Context, run model.RunID, limit int) (starts []model.Start, envs []model.EnvEnd, complete bool, err error) {
 	facts, err := r.source.Facts(ctx, run)
@@ -167,14 +152,18 @@ func (r *Reader) Ends(ctx context.Context, run model.RunID, limit int) (starts [
 		return nil, nil, false, fmt.Errorf("read what run %s has: %w", run, err)
 	}
 	complete = true
-	found := map[string]*model.EnvEnd{}
+	found, line := map[string]*model.EnvEnd{}, lineageOf(facts.Attempts)
 	err = r.eachPage(ctx, run, store.SeriesFilter{}, func(list []Series) error {
 		stands := map[store.SeriesID]stand{}
-		plain, others := parted(list)
-		if err := r.stands(ctx, &facts, plain, true, stands); err != nil {
-			return err
+		var asked []Series
+		for i := range list {
+			if high, known := list[i].top(line); known {
+				stands[list[i].ID] = stand{stepped: true, step: high}
+			} else {
+				asked = append(asked, list[i])
+			}
 		}
-		if err := r.stands(ctx, &facts, others, false, stands); err != nil {
+		if err := r.stands(ctx, &facts, asked, stands); err != nil {
 			return err
 		}
 		for _, s := range list {
@@ -200,11 +189,20 @@ func (r *Reader) Ends(ctx context.Context, run model.RunID, limit int) (starts [
 
 // stands reads where curves end. The highest episode counts by its highest step; a point of it
 // without a step comes before those with one.
-func (r *Reader) stands(ctx context.Context, f *Facts, list []Series, plain bool, out map[store.SeriesID]stand) error {
-	s, err := r.selectionOf(ctx, f, list, plain)
-	if s == nil {
+func (r *Reader) stands(ctx context.Context, f *Facts, list []Series, out map[store.SeriesID]stand) error {
+	surveys, err := r.surveyed(ctx, f, list)
+	if err != nil {
 		return err
 	}
+	for _, s := range r.selections(f, list, surveys) {
+		if err := r.standsOf(ctx, s, out); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) standsOf(ctx context.Context, s *selection, out map[store.SeriesID]stand) error {
 	at := s.query("series", "has", "step", "rl_step", "episode")
 	highest := func(axis int) string {
 		return fmt.Sprintf("toUInt8(countIf(%[1]s) > 0), maxIf(%[2]s, %[1]s)", at.on(1<<axis), at.axis(axis))

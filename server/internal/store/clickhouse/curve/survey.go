@@ -25,9 +25,39 @@ type survey struct {
 	minTime, maxTime int64
 }
 
-// plainSurvey is the survey of plain series, as far as queries need it.
-func plainSurvey() survey {
-	return survey{rules: 1 << model.UniqueAxes, some: 1 << step, every: 1 << step}
+// survey is that of a series whose streams are known; its ends are of no axis.
+func (s *Series) survey() (out survey) {
+	t := s.tally()
+	out = survey{count: t.Count, rules: t.Rules, some: axes(t.Some), every: axes(t.Every), minTime: t.MinTime, maxTime: t.MaxTime}
+	for i := range s.Streams {
+		of := &s.Streams[i]
+		if i == 0 {
+			out.firstAttempt, out.lastAttempt = of.Attempt, of.Attempt
+		}
+		out.firstAttempt, out.lastAttempt = min(out.firstAttempt, of.Attempt), max(out.lastAttempt, of.Attempt)
+		out.writers = out.writers || of.Writer != s.Streams[0].Writer
+	}
+	return out
+}
+
+// surveyed are the surveys of series; of those that are not known, the points are looked at.
+func (r *Reader) surveyed(ctx context.Context, f *Facts, list []Series) (map[store.SeriesID]survey, error) {
+	var unknown []Series
+	for _, s := range list {
+		if !s.Known {
+			unknown = append(unknown, s)
+		}
+	}
+	out, err := r.surveys(ctx, f, unknown, everything())
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range list {
+		if s.Known && len(s.Streams) > 0 {
+			out[s.ID] = s.survey()
+		}
+	}
+	return out, nil
 }
 
 func (s *survey) sole(rule model.Uniqueness) bool { return s.rules == 1<<rule }
@@ -35,7 +65,7 @@ func (s *survey) sole(rule model.Uniqueness) bool { return s.rules == 1<<rule }
 // join takes in the survey of other points.
 func (s *survey) join(o survey) {
 	switch {
-	case o.count == 0 && o.some == 0 && o.every == 0:
+	case o.count == 0:
 		return
 	case s.rules == 0:
 		*s = o
@@ -60,9 +90,16 @@ func (s *survey) join(o survey) {
 type stretch struct {
 	axis     int
 	from, to int64
+	whole    bool // every point has the axis
 }
 
-func everything() stretch { return stretch{-1, math.MinInt64, math.MaxInt64} }
+func everything() stretch { return stretch{axis: -1, from: math.MinInt64, to: math.MaxInt64} }
+
+// on is the stretch for points of a survey.
+func (s stretch) on(v *survey) stretch {
+	s.whole = s.axis >= 0 && v.every.has(s.axis)
+	return s
+}
 
 // within is true for rows in the stretch.
 func (s stretch) within(n names) string {
@@ -73,6 +110,9 @@ func (s stretch) within(n names) string {
 	}
 	if s.to < math.MaxInt64 {
 		upper = x + " <= " + integer(s.to)
+	}
+	if s.whole {
+		return all(lower, upper)
 	}
 	return all(n.onAxis(s.axis), lower, upper)
 }
@@ -109,5 +149,5 @@ func (f *Facts) stored(list []Series) string {
 	if len(list) == 1 {
 		which = "series = " + seriesNumber(list[0])
 	}
-	return all(OfRun(f.Run), which, Within(f.Spans))
+	return all(OfRun(f.Run), which, Visible(f.Spans))
 }

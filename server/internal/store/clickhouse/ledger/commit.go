@@ -78,6 +78,7 @@ func (l *Ledger) statements(changes []*Change) *pgx.Batch {
 	l.queueAttempts(b, changes)
 	l.queueWriters(b, changes)
 	l.queueSeries(b, changes)
+	l.queueStreams(b, changes)
 	l.queueLedger(b, changes)
 	return b
 }
@@ -85,10 +86,9 @@ func (l *Ledger) statements(changes []*Change) *pgx.Batch {
 func (l *Ledger) queueRuns(b *pgx.Batch, changes []*Change) {
 	var runs, spans, deleted [][]byte
 	var arrivals, points, epochs, lasts []int64
-	var tops []*int64
 	for _, c := range changes {
 		if c.Last > 0 {
-			runs, arrivals, points, tops = append(runs, c.Run[:]), append(arrivals, c.Arrivals), append(points, int64(c.Points)), append(tops, c.Top)
+			runs, arrivals, points = append(runs, c.Run[:]), append(arrivals, c.Arrivals), append(points, int64(c.Points))
 			spans, epochs, lasts = append(spans, c.Run[:]), append(epochs, int64(c.Epoch)), append(lasts, int64(c.Last))
 		}
 		if c.Delete {
@@ -96,14 +96,14 @@ func (l *Ledger) queueRuns(b *pgx.Batch, changes []*Change) {
 		}
 	}
 	if len(runs) > 0 {
-		b.Queue(`UPDATE ledger_runs r SET arrivals = greatest(r.arrivals, n.arrivals), points = r.points + n.points, top = greatest(r.top, n.top)
-			FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[]) AS n (run, arrivals, points, top) WHERE r.id = n.run`, runs, arrivals, points, tops)
+		b.Queue(`UPDATE ledger_runs r SET arrivals = greatest(r.arrivals, n.arrivals), points = r.points + n.points
+			FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS n (run, arrivals, points) WHERE r.id = n.run`, runs, arrivals, points)
 		b.Queue(`INSERT INTO ledger_spans (run, epoch, last, first) SELECT run, epoch, last, epoch FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS n (run, epoch, last)
 			ON CONFLICT (run, epoch) DO UPDATE SET last = excluded.last`, spans, epochs, lasts)
 	}
 	if len(deleted) > 0 {
 		b.Queue(`UPDATE ledger_runs SET deleted = TRUE, points = 0 WHERE id = ANY($1)`, deleted)
-		for _, table := range []string{"ledger_series", "ledger_starts", "ledger_attempts"} {
+		for _, table := range []string{"ledger_series", "ledger_streams", "ledger_starts", "ledger_attempts"} {
 			b.Queue(`DELETE FROM `+table+` WHERE run = ANY($1)`, deleted)
 		}
 	}
@@ -156,21 +156,19 @@ func (l *Ledger) queueWriters(b *pgx.Batch, changes []*Change) {
 
 func (l *Ledger) queueSeries(b *pgx.Batch, changes []*Change) {
 	var runs, keys, mixedRuns [][]byte
-	var ids, writers, attempts, mixed []int64
+	var ids, mixed []int64
 	var kinds []int16
-	var plain []bool
 	for _, c := range changes {
 		for _, s := range c.Series {
 			runs, ids, kinds, keys = append(runs, c.Run[:]), append(ids, int64(s.ID)), append(kinds, int16(s.Kind)), append(keys, []byte(s.Text))
-			plain, writers, attempts = append(plain, s.Plain), append(writers, int64(s.Writer)), append(attempts, int64(s.Attempt))
 		}
 		for _, id := range c.Mixed {
 			mixedRuns, mixed = append(mixedRuns, c.Run[:]), append(mixed, int64(id))
 		}
 	}
 	if len(runs) > 0 {
-		b.Queue(`INSERT INTO ledger_series (run, id, kind, key, plain, writer, attempt)
-			SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::smallint[], $4::bytea[], $5::bool[], $6::bigint[], $7::bigint[])`, runs, ids, kinds, keys, plain, writers, attempts)
+		b.Queue(`INSERT INTO ledger_series (run, id, kind, key, known)
+			SELECT run, id, kind, key, TRUE FROM unnest($1::bytea[], $2::bigint[], $3::smallint[], $4::bytea[]) AS n (run, id, kind, key)`, runs, ids, kinds, keys)
 	}
 	if len(mixed) > 0 {
 		b.Queue(`UPDATE ledger_series s SET plain = FALSE FROM unnest($1::bytea[], $2::bigint[]) AS n (run, id) WHERE s.run = n.run AND s.id = n.id`, mixedRuns, mixed)

@@ -108,27 +108,44 @@ func (l *Ledger) Series(ctx context.Context, run model.RunID, ids []store.Series
 	return l.seriesWhere(ctx, run, `id = ANY($2)`, numbers)
 }
 
-// seriesWhere lists series; a condition's parameters are from $2 on. A series is not plain where
-// a later attempt that resumed somewhere may hide points of its own.
+// seriesWhere lists series; a condition's parameters are from $2 on. A plain one without streams
+// is so no more where a later attempt that resumed somewhere may hide points of its own.
 func (l *Ledger) seriesWhere(ctx context.Context, run model.RunID, condition string, args ...any) ([]curve.Series, error) {
-	rows, err := l.pool.Query(ctx, `SELECT id, kind, key, plain AND NOT EXISTS (SELECT 1 FROM ledger_attempts a JOIN ledger_attempts own ON own.run = a.run AND own.number = s.attempt
-		WHERE a.run = s.run AND a.resume_from IS NOT NULL AND (a.precedence, a.number) > (own.precedence, own.number))
-		FROM ledger_series s WHERE run = $1 AND `+condition, slices.Concat([]any{run[:]}, args)...)
+	rows, err := l.pool.Query(ctx, `SELECT s.id, s.kind, s.key, s.known, s.plain, w.id, w.logger, `+streamColumns+`
+		FROM (SELECT id, kind, key, known, plain AND NOT EXISTS (SELECT 1 FROM ledger_attempts a JOIN ledger_attempts own ON own.run = a.run AND own.number = s.attempt
+			WHERE a.run = s.run AND a.resume_from IS NOT NULL AND (a.precedence, a.number) > (own.precedence, own.number)) AS plain
+			FROM ledger_series s WHERE run = $1 AND `+condition+`) s
+		LEFT JOIN ledger_streams t ON t.run = $1 AND t.series = s.id
+		LEFT JOIN (SELECT place, id, logger FROM ledger_writers WHERE run = $1) w ON w.place = t.writer ORDER BY s.key`, slices.Concat([]any{run[:]}, args)...)
 	if err != nil {
 		return nil, failure("read the ledger", err)
 	}
 	var out []curve.Series
 	err = each(rows, func(row pgx.CollectableRow) error {
-		var s curve.Series
-		var key []byte
-		var kind int16
-		err := row.Scan(&s.ID, &kind, &key, &s.Plain)
-		s.Kind, s.Text = model.Kind(kind), string(key)
-		s.Key, _ = model.ParseSeriesKey(s.Text) // what is stored is one
-		out = append(out, s)
+		s, err := readSeries(row)
+		if n := len(out); n > 0 && out[n-1].ID == s.ID {
+			out[n-1].Streams = append(out[n-1].Streams, s.Streams...)
+		} else {
+			out = append(out, s)
+		}
 		return err
 	})
 	return out, failure("read the ledger", err)
+}
+
+// readSeries reads a series with one of its streams.
+func readSeries(row pgx.CollectableRow) (s curve.Series, err error) {
+	var key, writer []byte
+	var kind int16
+	var logger *int64
+	var stream streamRow
+	err = row.Scan(append([]any{&s.ID, &kind, &key, &s.Known, &s.Plain, &writer, &logger}, stream.into()...)...)
+	s.Kind, s.Text = model.Kind(kind), string(key)
+	s.Key, _ = model.ParseSeriesKey(s.Text) // what is stored is one
+	if t, has := stream.stream(); has {
+		s.Streams = []curve.Stream{{Writer: model.WriterID(writer), Logger: unsigned(logger), Attempt: t.Attempt, Tally: t.Tally}}
+	}
+	return s, err
 }
 
 // Mark is the last sequence of a writer that is durable, and its run; 0 for an unknown writer.

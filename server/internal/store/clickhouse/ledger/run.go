@@ -12,7 +12,6 @@ type Run struct {
 	Shard    uint32
 	Deleted  bool
 	Arrivals int64
-	Top      *int64 // the highest step of any point, nil for none
 	Attempts []model.Attempt
 	Writers  []Writer // by place
 	Series   []Series // by number, without gaps
@@ -30,13 +29,13 @@ type Writer struct {
 	Mark     uint64
 }
 
-// Series is a series of a run. Writer (its place) and Attempt are those of a plain one, see
-// [curve.Series].
+// Series is a series of a run. Known: Streams are all that it has.
 type Series struct {
 	record.Series
-	Plain   bool
-	Writer  uint32
-	Attempt uint32
+	Known   bool
+	Streams []Stream
+	// Plain, of one that is not Known: see [curve.Series].
+	Plain bool
 }
 
 // Change is what a holder adds to a run. Zero values change nothing.
@@ -48,12 +47,12 @@ type Change struct {
 	Delete   bool
 	Arrivals int64 // of the run, all in all
 	Points   uint64
-	Top      *int64
 	Attempts []model.Attempt
 	Writers  map[uint32]Writer // by place, new or changed; without Mark
 	Marks    map[model.WriterID]uint64
 	Series   []Series
-	Mixed    []uint32 // series that are not plain any more
+	Mixed    []uint32   // series without streams that are not plain any more
+	Streams  []StreamOf // new or changed
 	Starts   []record.Start
 	Skipped  []model.Skipped
 	Batches  []Batch

@@ -41,7 +41,7 @@ func (l *Ledger) take(ctx context.Context, id model.RunID, create bool) (r *Run,
 		found := &Run{ID: id}
 		err := tx.QueryRow(ctx, `UPDATE ledger_runs SET epoch = epoch + 1, holder = $2, taken = clock_timestamp()
 			WHERE id = $1 AND (holder = $2 OR taken <= clock_timestamp() - make_interval(secs => $3))
-			RETURNING epoch, shard, deleted, arrivals, top`, id[:], l.holder, l.hold.Seconds()).Scan(&found.Epoch, &found.Shard, &found.Deleted, &found.Arrivals, &found.Top)
+			RETURNING epoch, shard, deleted, arrivals`, id[:], l.holder, l.hold.Seconds()).Scan(&found.Epoch, &found.Shard, &found.Deleted, &found.Arrivals)
 		if errors.Is(err, pgx.ErrNoRows) {
 			wait, err = l.waitFor(ctx, tx, id)
 			return err
@@ -89,13 +89,22 @@ func (r *Run) load(ctx context.Context, tx pgx.Tx) error {
 		r.Writers = append(r.Writers, w)
 		return err
 	})
-	ask(`SELECT id, kind, key, plain, writer, attempt FROM ledger_series WHERE run = $1 ORDER BY id`, func(row pgx.CollectableRow) error {
+	ask(`SELECT id, kind, key, known, plain FROM ledger_series WHERE run = $1 ORDER BY id`, func(row pgx.CollectableRow) error {
 		var s Series
 		var key []byte
 		var kind int16
-		err := row.Scan(&s.ID, &kind, &key, &s.Plain, &s.Writer, &s.Attempt)
+		err := row.Scan(&s.ID, &kind, &key, &s.Known, &s.Plain)
 		s.Kind, s.Text = model.Kind(kind), string(key)
 		r.Series = append(r.Series, s)
+		return err
+	})
+	ask(`SELECT series, `+streamColumns+` FROM ledger_streams WHERE run = $1 ORDER BY series, writer, attempt`, func(row pgx.CollectableRow) error {
+		var series uint32
+		var s streamRow
+		err := row.Scan(append([]any{&series}, s.into()...)...)
+		if found, has := s.stream(); has {
+			r.Series[series].Streams = append(r.Series[series].Streams, found)
+		}
 		return err
 	})
 	ask(`SELECT writer, series, episodic, episode, at FROM ledger_starts WHERE run = $1`, func(row pgx.CollectableRow) error {

@@ -38,7 +38,7 @@ func TestRestoredLedger(t *testing.T) {
 	}
 	write("a", "kept", 1, 3)
 	var restore strings.Builder
-	for _, table := range []string{"runs", "spans", "attempts", "writers", "marks", "series", "starts"} {
+	for _, table := range []string{"runs", "spans", "attempts", "writers", "marks", "series", "streams", "starts"} {
 		name := r.schema + ".ledger_" + table
 		r.ledger.Do(t, "CREATE TABLE "+name+"_backup AS TABLE "+name)
 		restore.WriteString("TRUNCATE " + name + "; INSERT INTO " + name + " TABLE " + name + "_backup; ")

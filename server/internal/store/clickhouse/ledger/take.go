@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -101,11 +102,16 @@ func (r *Run) load(ctx context.Context, tx pgx.Tx) error {
 	ask(`SELECT series, `+streamColumns+` FROM ledger_streams WHERE run = $1 ORDER BY series, writer, attempt`, func(row pgx.CollectableRow) error {
 		var series uint32
 		var s streamRow
-		err := row.Scan(append([]any{&series}, s.into()...)...)
+		if err := row.Scan(append([]any{&series}, s.into()...)...); err != nil {
+			return err
+		}
+		if int(series) >= len(r.Series) {
+			return fmt.Errorf("the ledger has points of series %d, and not the series", series)
+		}
 		if found, has := s.stream(); has {
 			r.Series[series].Streams = append(r.Series[series].Streams, found)
 		}
-		return err
+		return nil
 	})
 	ask(`SELECT writer, series, episodic, episode, at FROM ledger_starts WHERE run = $1`, func(row pgx.CollectableRow) error {
 		var key record.StartKey

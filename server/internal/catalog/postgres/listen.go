@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -31,6 +32,13 @@ const (
 	// firstReconnect and lastReconnect are between two tries to listen.
 	firstReconnect = 50 * time.Millisecond
 	lastReconnect  = time.Second
+	// connectFor is how long it may take to connect.
+	connectFor = 10 * time.Second
+	// quiet is how long nothing is heard before the connection is tried: one that leads nowhere
+	// says nothing, either.
+	quiet = 3 * time.Second
+	// answerFor is how long the database may take to answer then.
+	answerFor = 3 * time.Second
 )
 
 // channel is that of a catalog: a database may have several, in schemas.
@@ -143,7 +151,9 @@ func (d *DB) listen(ctx context.Context, hear func(context.Context, Change) erro
 
 // hearAll listens until the connection or hear fails.
 func (d *DB) hearAll(ctx context.Context, hear func(context.Context, Change) error) (err error) {
-	conn, err := pgx.ConnectConfig(ctx, d.config.Copy())
+	begin, cancel := context.WithTimeout(ctx, connectFor)
+	defer cancel()
+	conn, err := pgx.ConnectConfig(begin, d.config.Copy())
 	if err != nil {
 		return err
 	}
@@ -153,17 +163,17 @@ func (d *DB) hearAll(ctx context.Context, hear func(context.Context, Change) err
 		err = errors.Join(err, conn.Close(end))
 	}()
 	var name string
-	if err := conn.QueryRow(ctx, `SELECT `+channel).Scan(&name); err != nil {
+	if err := conn.QueryRow(begin, `SELECT `+channel).Scan(&name); err != nil {
 		return err
 	}
-	if _, err := conn.Exec(ctx, `LISTEN `+pgx.Identifier{name}.Sanitize()); err != nil {
+	if _, err := conn.Exec(begin, `LISTEN `+pgx.Identifier{name}.Sanitize()); err != nil {
 		return err
 	}
 	if err := d.heed(ctx, Change{Lost: true}, hear); err != nil {
 		return err
 	}
 	for {
-		n, err := conn.WaitForNotification(ctx)
+		n, err := next(ctx, conn)
 		if err != nil {
 			return err
 		}
@@ -171,6 +181,24 @@ func (d *DB) hearAll(ctx context.Context, hear func(context.Context, Change) err
 			if err := d.heed(ctx, c, hear); err != nil {
 				return err
 			}
+		}
+	}
+}
+
+// next is the next notice. It fails where the database does not answer.
+func next(ctx context.Context, conn *pgx.Conn) (*pgconn.Notification, error) {
+	for {
+		wait, cancel := context.WithTimeout(ctx, quiet)
+		n, err := conn.WaitForNotification(wait)
+		cancel()
+		if err == nil || ctx.Err() != nil || !pgconn.Timeout(err) {
+			return n, err
+		}
+		try, cancel := context.WithTimeout(ctx, answerFor)
+		err = conn.Ping(try)
+		cancel()
+		if err != nil {
+			return nil, err
 		}
 	}
 }

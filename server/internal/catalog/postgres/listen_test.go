@@ -206,6 +206,34 @@ func TestManyNews(t *testing.T) {
 	}
 }
 
+// TestDeadWay: a connection over which nothing comes any more is noticed, while it stays open. One
+// that is only quiet stays.
+func TestDeadWay(t *testing.T) {
+	t.Parallel()
+	place := server.Any(t).URL(t)
+	through, seen := counted(t, place)
+	one, two := openAt(t, place), openAt(t, through)
+	there := listen(t, two)
+	losses := func() int {
+		there.mu.Lock()
+		defer there.mu.Unlock()
+		return there.losses
+	}
+	before := losses()
+	time.Sleep(4 * time.Second) // more than one try of the connection
+	if now := losses(); now != before {
+		t.Errorf("%d losses while nothing happened", now-before)
+	}
+	seen.frozen.Store(true)
+	there.made("key a")
+	if err := one.PutKey(t.Context(), catalog.Key{ID: "a", SHA256: [32]byte{1}}); err != nil {
+		t.Fatal(err)
+	}
+	there.until(t, "the notice is lost", func() bool { return seen.dead.Load() > 0 })
+	seen.frozen.Store(false) // connections that come get through
+	there.until(t, "the loss is told", func() bool { return there.losses > before && len(there.stale) == 0 })
+}
+
 // TestHearingFails: where a server could not take a change into account, it hears of a loss.
 func TestHearingFails(t *testing.T) {
 	place := server.Any(t).URL(t)

@@ -19,6 +19,9 @@ import (
 type traffic struct {
 	bytes   atomic.Int64
 	answers atomic.Int64 // after each it waits for the next request (ReadyForQuery)
+	// Where something comes while frozen is true, nothing gets through on that connection any more.
+	frozen atomic.Bool
+	dead   atomic.Int64 // such connections
 }
 
 // counted is a way to a database that counts what comes from it.
@@ -58,7 +61,7 @@ func (s *traffic) pass(client net.Conn, target string) {
 	defer there.Close()
 	go func() { _, _ = io.Copy(there, client); there.Close() }()
 	from := bufio.NewReader(there)
-	for {
+	for dead := false; ; {
 		head, err := from.Peek(5) // what it is, and its length without that
 		if err != nil {
 			return
@@ -69,7 +72,15 @@ func (s *traffic) pass(client net.Conn, target string) {
 		if kind == 'Z' {
 			s.answers.Add(1)
 		}
-		if _, err := io.CopyN(client, from, size); err != nil {
+		if !dead && s.frozen.Load() {
+			dead = true
+			s.dead.Add(1)
+		}
+		to := io.Writer(client)
+		if dead {
+			to = io.Discard
+		}
+		if _, err := io.CopyN(to, from, size); err != nil {
 			return
 		}
 	}

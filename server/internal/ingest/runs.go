@@ -3,7 +3,6 @@ package ingest
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/catalog"
@@ -120,8 +119,12 @@ func (s *Service) Moved(ctx context.Context, runs []model.RunID) error {
 	if err != nil {
 		return err
 	}
+	deleted := make(map[model.RunID]bool, len(gone))
+	for _, id := range gone {
+		deleted[id] = true
+	}
 	for _, id := range held {
-		s.runs.markDeleted(id, slices.Contains(gone, id))
+		s.runs.markDeleted(id, deleted[id])
 	}
 	return nil
 }

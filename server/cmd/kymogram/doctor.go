@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/uplink"
 	"github.com/kymogram/kymogram/server/internal/catalog"
 	"github.com/kymogram/kymogram/server/internal/doctor"
@@ -29,7 +30,7 @@ func doctorCommand(io stdio) *cobra.Command {
 	}
 	c.addTo(cmd)
 	cmd.Flags().StringVar(&path, "spool", "", "the spool folder (default: the one that programs use)")
-	cmd.AddCommand(doctorInfluxCommand(io))
+	cmd.AddCommand(doctorInfluxCommand(io), doctorClusterCommand(io))
 	return cmd
 }
 
@@ -64,6 +65,41 @@ measurement kymogram_doctor and is deleted where the token may. No secret is pri
 	flags.StringVar(&q.Database, "database", "", "the bucket or database (default INFLUXDB_DATABASE, else tplr)")
 	flags.StringVar(&q.Org, "org", "", "the organisation of InfluxDB 2, the workspace of Kymogram (default INFLUXDB_ORG, else tplr)")
 	flags.StringVar(&q.Token, "token", "", "the token, USER:PASSWORD for InfluxDB 1; the variable keeps it from lists of processes (default INFLUXDB_TOKEN)")
+	flags.BoolVar(&asJSON, "json", false, "print the findings as JSON")
+	return cmd
+}
+
+func doctorClusterCommand(io stdio) *cobra.Command {
+	var q doctor.ClusterQuestion
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "cluster",
+		Short: "Look at the ClickHouse, PostgreSQL and bucket that servers share",
+		Long: `Look at what several servers share, by the addresses that they are started with.
+Each server of ClickHouse tells its clock, its parts and its place as a replica.
+PostgreSQL tells its clock, connections and standbys, the servers of Kymogram that
+are alive, and what waits for them. Nothing is changed.`,
+		Example: `  export CLICKHOUSE_PASSWORD=… PGPASSWORD=…
+  kymogram doctor cluster --store 'clickhouse://kymogram@ch1:9000/kymogram?cluster=main' --catalog postgres://kymogram@db/kymogram
+  kymogram doctor cluster --catalog postgres://kymogram@db/kymogram --json`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			q.Store, q.Catalog, q.Blob = cmp.Or(q.Store, io.env("KYMOGRAM_STORE")), cmp.Or(q.Catalog, io.env("KYMOGRAM_CATALOG")), cmp.Or(q.Blob, io.env("KYMOGRAM_BLOB"))
+			q.Password = io.env("CLICKHOUSE_PASSWORD")
+			if q.Store == "" && q.Catalog == "" && q.Blob == "" {
+				return usageError{model.Errorf(model.CodeInvalid, "there is nothing to look at").WithHint("give --store, --catalog or --blob, as for kymogram serve")}
+			}
+			found, err := doctor.ExamineCluster(cmd.Context(), q)
+			if err != nil {
+				return usageError{err}
+			}
+			return tell(io, asJSON, found, nil)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&q.Store, "store", "", "the ClickHouse database of points, clickhouse://USER@HOST:9000/DATABASE (default KYMOGRAM_STORE)")
+	flags.StringVar(&q.Catalog, "catalog", "", "the PostgreSQL database of runs, postgres://USER@HOST/DATABASE (default KYMOGRAM_CATALOG)")
+	flags.StringVar(&q.Blob, "blob", "", "the bucket of files, s3://BUCKET/PREFIX (default KYMOGRAM_BLOB)")
 	flags.BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return cmd
 }

@@ -11,6 +11,7 @@ import (
 	chkit "github.com/kymogram/kymogram/internal/testkit/clickhouse"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 )
 
 // read is the steps of a run as a server reads them.
@@ -219,4 +220,53 @@ func TestRefusedStarts(t *testing.T) {
 	if e, err := clickhouse.Open(t.Context(), r.config); err == nil || !strings.Contains(err.Error(), "single server") {
 		t.Errorf("the table of a single server was taken for a cluster's: %v, %v", e, err)
 	}
+}
+
+// Each server of a cluster tells how it stands: one that is away, and replicas that lost ZooKeeper.
+// Before a start there are no tables, and none are made.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	r := newCluster(t)
+	look := func() []cluster.State {
+		t.Helper()
+		list, err := cluster.Examine(t.Context(), cluster.Options{Address: r.config.Points, Connections: 1})
+		if err != nil || len(list) != 4 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		return list
+	}
+	for range 2 {
+		for _, s := range look() {
+			if s.Err != nil || s.Table || s.Replica != nil || s.Skew.Abs() > 2*time.Second || !strings.Contains(s.Version, ".") {
+				t.Errorf("before a start: %+v", s)
+			}
+		}
+	}
+	e := r.open(t, "a")
+	run, w := model.RunID{1}, model.WriterID{1}
+	open(t, e, run, w)
+	if _, err := e.Append(t.Context(), numbers(run, w, 1, 5, false)); err != nil {
+		t.Fatal(err)
+	}
+	parts := uint64(0)
+	for i, s := range look() {
+		if s.Err != nil || !s.Table || s.Shard != 1+i/2 || s.Replica == nil || s.Replica.Readonly || s.Waiting != 0 {
+			t.Errorf("at work: %+v", s)
+		}
+		parts += s.Parts
+	}
+	if parts < 2 {
+		t.Errorf("%d parts on two replicas", parts)
+	}
+	r.cluster.Shards[1][0].Kill()
+	for i, s := range look() {
+		if away := i == 2; away != (s.Err != nil) {
+			t.Errorf("server %d of which the third is away: %+v", i, s)
+		}
+	}
+	r.cluster.Keeper.Kill()
+	eventually(t, "the replicas tell that they lost ZooKeeper", func() bool {
+		list := look()
+		return list[0].Replica != nil && list[0].Replica.Readonly && list[3].Replica != nil && list[3].Replica.Readonly
+	})
 }

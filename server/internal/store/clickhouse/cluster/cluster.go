@@ -61,6 +61,18 @@ const (
 
 // Open connects to the servers, and makes the tables that are missing.
 func Open(ctx context.Context, o Options) (*Cluster, error) {
+	c, err := locate(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.prepare(ctx); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// locate finds the servers of an address.
+func locate(ctx context.Context, o Options) (*Cluster, error) {
 	at, err := parse(o.Address)
 	if err != nil {
 		return nil, err
@@ -71,9 +83,6 @@ func Open(ctx context.Context, o Options) (*Cluster, error) {
 	at.options.Settings["max_query_size"] = curve.StatementBytes
 	c := &Cluster{place: *at, log: o.Logger, node: o.Node}
 	if err := c.find(ctx); err != nil {
-		return nil, errors.Join(err, c.Close())
-	}
-	if err := c.prepare(ctx); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil

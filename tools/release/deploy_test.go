@@ -76,17 +76,28 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// render is the chart's files with some values.
+func render(values string) (map[string]string, error) {
+	chart, err := loader.Load(filepath.Join(deploy, "helm", "kymogram"))
+	if err != nil {
+		return nil, err
+	}
+	given, err := chartutil.ReadValues([]byte(values))
+	if err != nil {
+		return nil, err
+	}
+	all, err := chartutil.ToRenderValues(chart, given, chartutil.ReleaseOptions{Name: "lab", Namespace: "metrics"}, nil)
+	if err != nil {
+		return nil, err
+	}
+	return engine.Render(chart, all)
+}
+
 // rendered are the objects of the chart with some values, each checked against the types of
 // Kubernetes: an unknown field is an error.
 func rendered(t *testing.T, values string) map[string]any {
 	t.Helper()
-	chart, err := loader.Load(filepath.Join(deploy, "helm", "kymogram"))
-	do(t, err)
-	given, err := chartutil.ReadValues([]byte(values))
-	do(t, err)
-	all, err := chartutil.ToRenderValues(chart, given, chartutil.ReleaseOptions{Name: "lab", Namespace: "metrics"}, nil)
-	do(t, err)
-	texts, err := engine.Render(chart, all)
+	texts, err := render(values)
 	do(t, err)
 	out := map[string]any{}
 	for name, text := range texts {
@@ -136,6 +147,11 @@ nodeSelector: {disk: ssd}
 tolerations: [{key: k, operator: Exists}]
 affinity: {nodeAffinity: {}}
 podAnnotations: {p: q}`, []string{"ConfigMap", "Ingress", "Service", "StatefulSet"}},
+		"several servers": {`
+replicas: 3
+config: {store: "clickhouse://kymogram@ch:9000/kymogram?cluster=main", catalog: postgres://kymogram@db/kymogram, blob: s3://files/team}
+envSecrets: [engines, bucket]
+persistence: {size: 5Gi}`, []string{"ConfigMap", "Service", "StatefulSet"}},
 	} {
 		objects := rendered(t, one.values)
 		var kinds []string
@@ -147,6 +163,9 @@ podAnnotations: {p: q}`, []string{"ConfigMap", "Ingress", "Service", "StatefulSe
 			continue
 		}
 		checkSet(t, name, objects)
+	}
+	if _, err := render("replicas: 2\nconfig: {catalog: postgres://db/kymogram}"); err == nil || !strings.Contains(err.Error(), "config.store") {
+		t.Errorf("replicas that share nothing: %v", err)
 	}
 }
 
@@ -160,7 +179,11 @@ func checkSet(t *testing.T, name string, objects map[string]any) {
 			t.Errorf("%s: the service selects %s=%s, the pod has %v", name, key, value, pod.Labels)
 		}
 	}
-	if *set.Spec.Replicas != 1 || set.Spec.ServiceName != service.Name || len(pod.Spec.Containers) != 1 || len(set.Spec.VolumeClaimTemplates) != 1 {
+	many := strings.HasPrefix(name, "several")
+	if (*set.Spec.Replicas > 1) != many || many != (service.Spec.SessionAffinity == core.ServiceAffinityClientIP) || many != (len(pod.Spec.Containers[0].EnvFrom) == 2) {
+		t.Errorf("%s: %d replicas, affinity %q, environment %+v", name, *set.Spec.Replicas, service.Spec.SessionAffinity, pod.Spec.Containers[0].EnvFrom)
+	}
+	if set.Spec.ServiceName != service.Name || len(pod.Spec.Containers) != 1 || len(set.Spec.VolumeClaimTemplates) != 1 {
 		t.Errorf("%s: %+v", name, set.Spec)
 	}
 	container := pod.Spec.Containers[0]

@@ -173,8 +173,9 @@ func cut(t *testing.T, pg *server.Server, place string) {
 func TestManyNews(t *testing.T) {
 	place := server.Any(t).URL(t)
 	one, two := openAt(t, place), openAt(t, place)
-	listen(t, one)
 	there := listen(t, two)
+	listen(t, one)
+	there.until(t, "the other's start is known", func() bool { return there.losses > 1 })
 	there.mu.Lock()
 	losses := there.losses
 	there.mu.Unlock()

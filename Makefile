@@ -213,6 +213,7 @@ test-wandb: setup $(TOOLS)/gotestsum ## the real SDKs of W&B against the server,
 
 .PHONY: test-cluster
 test-cluster: ## what lies in databases and buckets, with all random histories, and random faults of a cluster: ROUNDS=30; POSTGRES_URL, CLICKHOUSE_ADDRS and S3_URL name services of your own
+	@tools/prepare cluster
 	cd server && CLUSTER=1 ROUNDS=$(or $(ROUNDS),30) $(GO) test -count 1 -timeout 60m ./internal/catalog/postgres ./internal/data ./internal/store/clickhouse/... ./internal/blob/s3
 	cd server && CLUSTER=1 $(GO) test -count 1 -timeout 30m -run TestServersOfAStore ./cmd/kymogram
 

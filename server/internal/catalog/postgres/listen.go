@@ -38,7 +38,7 @@ const (
 	// says nothing, either.
 	quiet = 3 * time.Second
 	// answerFor is how long the database may take to answer then.
-	answerFor = 3 * time.Second
+	answerFor = 10 * time.Second
 )
 
 // channel is that of a catalog: a database may have several, in schemas.

@@ -8,6 +8,7 @@ gone: a name without a folder costs a look, a folder without a name is overlooke
 from __future__ import annotations
 
 import os
+import stat
 import time
 from zlib import crc32
 
@@ -120,8 +121,13 @@ def _touch(path: str, name: str) -> None:
         except FileNotFoundError:
             continue
         except FileExistsError:
-            # It was there when it was to be made, and gone when makedirs looked for it.
-            if os.path.lexists(path) and not os.path.isdir(path):
+            # It was there when it was to be made, and gone when makedirs looked for it. One look
+            # tells: with two, it may come and go in between.
+            try:
+                found = os.lstat(path)
+            except FileNotFoundError:
+                continue
+            if not stat.S_ISDIR(found.st_mode) and not os.path.isdir(path):
                 raise
 
 

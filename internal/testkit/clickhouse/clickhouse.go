@@ -14,20 +14,20 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
 
 // Server is a ClickHouse that runs until the test ends.
 type Server struct {
+	process
+
 	// Addrs are HOST:PORT of the native protocol; the user is default, without a password.
 	// A server of the test's own has one, on 127.0.0.1.
 	Addrs  []string
 	folder string // empty for the user's own
 	binary string
 	http   int
-	cmd    *exec.Cmd
 }
 
 // Any is the server of CLICKHOUSE_ADDRS, addresses with commas between, where that is set, else
@@ -128,29 +128,6 @@ func (s *Server) wait(t testing.TB) {
 func (s *Server) answers(ctx context.Context) bool {
 	_, err := s.ask(ctx, "SELECT 1")
 	return err == nil
-}
-
-// Kill ends it as a crash does.
-func (s *Server) Kill() {
-	if s.cmd == nil {
-		return
-	}
-	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-	s.cmd = nil
-}
-
-// Freeze stops it where it is: connections stay, and nothing is answered until [Server.Thaw].
-func (s *Server) Freeze(t testing.TB) { signal(t, s.cmd, syscall.SIGSTOP) }
-
-// Thaw lets it go on.
-func (s *Server) Thaw(t testing.TB) { signal(t, s.cmd, syscall.SIGCONT) }
-
-func signal(t testing.TB, to *exec.Cmd, what syscall.Signal) {
-	t.Helper()
-	if err := to.Process.Signal(what); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // errors is the end of its log.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -85,9 +84,10 @@ func (c *Cluster) Database(t testing.TB) string {
 
 // Keeper is a ZooKeeper of one server, straight from Debian's jar.
 type Keeper struct {
+	process
+
 	port   int
 	folder string
-	cmd    *exec.Cmd
 	said   bytes.Buffer
 }
 
@@ -144,19 +144,3 @@ func (k *Keeper) answers(ctx context.Context) bool {
 	answer, err := io.ReadAll(c)
 	return err == nil && bytes.HasPrefix(answer, []byte("Zookeeper version"))
 }
-
-// Kill ends it as a crash does.
-func (k *Keeper) Kill() {
-	if k.cmd == nil {
-		return
-	}
-	_ = k.cmd.Process.Kill()
-	_ = k.cmd.Wait()
-	k.cmd = nil
-}
-
-// Freeze stops it where it is, until [Keeper.Thaw].
-func (k *Keeper) Freeze(t testing.TB) { signal(t, k.cmd, syscall.SIGSTOP) }
-
-// Thaw lets it go on.
-func (k *Keeper) Thaw(t testing.TB) { signal(t, k.cmd, syscall.SIGCONT) }

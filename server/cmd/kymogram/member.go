@@ -9,11 +9,12 @@ import (
 	"github.com/kymogram/kymogram/server/internal/data"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 )
 
 // joinStore opens points that several servers share. Their ledger is in the catalog's database.
 func (n *node) joinStore(ctx context.Context, folder data.Folder) error {
-	name, lock, err := folder.Join(clickhouse.Named(n.config.Store))
+	name, lock, err := folder.Join(cluster.Named(n.config.Store))
 	if err != nil {
 		return err
 	}
@@ -42,7 +43,7 @@ func (n *node) claimPoints(ctx context.Context) error {
 	if err := n.member.Claim(ctx, name); err != nil {
 		return err
 	}
-	return data.Folder(n.config.Data).SetStoreElsewhere(clickhouse.Named(n.config.Store))
+	return data.Folder(n.config.Data).SetStoreElsewhere(cluster.Named(n.config.Store))
 }
 
 // claimFiles keeps servers that share points from having different files.

@@ -31,8 +31,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/config"
 )
 
-// cluster is what servers share.
-type cluster struct {
+// engines are what servers share.
+type engines struct {
 	t                     *testing.T
 	points, catalog, blob string
 	database              *pgkit.Server
@@ -40,9 +40,9 @@ type cluster struct {
 	key                   string
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *engines {
 	t.Helper()
-	c := &cluster{t: t, clickhouse: chkit.Any(t), database: pgkit.Any(t), key: strings.Repeat("0f", 20)}
+	c := &engines{t: t, clickhouse: chkit.Any(t), database: pgkit.Any(t), key: strings.Repeat("0f", 20)}
 	c.points, c.catalog = c.otherPoints(), c.database.URL(t)
 	backend := s3mem.New()
 	if err := backend.CreateBucket("files"); err != nil {
@@ -57,7 +57,7 @@ func newCluster(t *testing.T) *cluster {
 }
 
 // otherPoints is a new database of ClickHouse.
-func (c *cluster) otherPoints() string {
+func (c *engines) otherPoints() string {
 	return "clickhouse://default@" + strings.Join(c.clickhouse.Addrs, ",") + "/" + c.clickhouse.Database(c.t)
 }
 
@@ -68,7 +68,7 @@ type member struct {
 	folder  string
 }
 
-func (c *cluster) start(folder string, more ...string) *member {
+func (c *engines) start(folder string, more ...string) *member {
 	c.t.Helper()
 	m := &member{folder: folder}
 	args := append([]string{"serve", "--data", folder, "--http", "127.0.0.1:0", "--store", c.points, "--catalog", c.catalog, "--blob", c.blob}, more...)
@@ -106,7 +106,7 @@ func (m *member) kill() {
 }
 
 // kitchen is a user of a server.
-func (c *cluster) kitchen(m *member) *kitchen {
+func (c *engines) kitchen(m *member) *kitchen {
 	return &kitchen{t: c.t, address: m.address, env: map[string]string{"HOME": c.t.TempDir(), "KYMOGRAM_SERVER": "http://" + m.address, "KYMOGRAM_API_KEY": c.key}}
 }
 
@@ -242,7 +242,7 @@ func (k *kitchen) once(run, metric string, from, to int) {
 }
 
 // line writes a point and tells whether it was acknowledged.
-func (c *cluster) line(address, name string, n int64) bool {
+func (c *engines) line(address, name string, n int64) bool {
 	body := strings.NewReader(fmt.Sprintf("%s v=%d %d", name, n, n))
 	request, err := http.NewRequestWithContext(c.t.Context(), http.MethodPost, "http://"+address+"/api/v2/write?bucket=lines", body)
 	if err != nil {
@@ -263,7 +263,7 @@ func (c *cluster) line(address, name string, n int64) bool {
 }
 
 // node is a server in this process that does not listen.
-func (c *cluster) node(folder string) *node {
+func (c *engines) node(folder string) *node {
 	c.t.Helper()
 	settings, err := config.Load("", func(string) string { return "" }, map[string]string{"data": folder, "http": "127.0.0.1:0", "store": c.points, "catalog": c.catalog, "blob": c.blob})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/blob/s3"
 	"github.com/kymogram/kymogram/server/internal/psql"
-	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 )
 
 // Config is a server's configuration. Every leaf is a [Field].
@@ -197,7 +197,7 @@ func (c *Config) checkStore() error {
 	if c.Store == "" {
 		return nil
 	}
-	if err := clickhouse.Check(c.Store); err != nil {
+	if err := cluster.Check(c.Store); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	switch {

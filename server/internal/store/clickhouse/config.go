@@ -3,8 +3,6 @@ package clickhouse
 import (
 	"log/slog"
 	"time"
-
-	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 )
 
 // Config is what a user sets. The zero value of all but the two addresses and Node works.
@@ -51,9 +49,3 @@ func orDefault[T comparable](v, otherwise T) T {
 	}
 	return v
 }
-
-// Check refuses an address that is not one of a ClickHouse database.
-func Check(place string) error { return cluster.Check(place) }
-
-// Named is an address as it may be shown: without user, password and settings.
-func Named(place string) string { return cluster.Named(place) }

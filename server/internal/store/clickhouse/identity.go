@@ -27,7 +27,7 @@ func (e *Engine) Claim(ctx context.Context, name []byte) error {
 	}
 	for _, other := range there {
 		if !bytes.Equal(other, name) {
-			return model.Errorf(model.CodeConflict, "%s has points of another store", Named(e.cfg.Points)).
+			return model.Errorf(model.CodeConflict, "%s has points of another store", cluster.Named(e.cfg.Points)).
 				WithHint("Look at both addresses. Each PostgreSQL database has points in one ClickHouse database.")
 		}
 	}
@@ -37,7 +37,7 @@ func (e *Engine) Claim(ctx context.Context, name []byte) error {
 		return model.Errorf(model.CodeUnavailable, "no server of ClickHouse that answers knows whose points it has").
 			WithHint("Start again when the other servers are back.")
 	case marked:
-		return model.Errorf(model.CodeConflict, "%s does not have the points of this store", Named(e.cfg.Points)).
+		return model.Errorf(model.CodeConflict, "%s does not have the points of this store", cluster.Named(e.cfg.Points)).
 			WithHint("Look at the address: its database. The PostgreSQL database says that points were stored in another one.")
 	default:
 		if err := e.points.Name(ctx, name); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 )
 
 // Who excludes the others is alone, also among servers; a server that is gone excludes nobody.
@@ -94,14 +95,14 @@ func TestAddresses(t *testing.T) {
 		"u:secret@h:9000/db":                         "",
 		"":                                           "",
 	} {
-		err := clickhouse.Check(place)
+		err := cluster.Check(place)
 		if (err == nil) != (named != "") || err != nil && (model.CodeOf(err) != model.CodeInvalid || strings.Contains(err.Error(), "secret")) {
 			t.Errorf("%s: %v", place, err)
 		}
 		if named == "" {
 			named = "clickhouse://…"
 		}
-		if got := clickhouse.Named(place); got != named {
+		if got := cluster.Named(place); got != named {
 			t.Errorf("%s is named %s", place, got)
 		}
 	}

@@ -34,8 +34,7 @@ func Examine(ctx context.Context, place string) (s State, err error) {
 	if err := conn.QueryRow(ctx, `SELECT to_regclass('ledger_store') IS NOT NULL`).Scan(&s.Made); err != nil || !s.Made {
 		return s, failure("look for the ledger", err)
 	}
-	err = conn.QueryRow(ctx, `WITH alive AS (SELECT name FROM ledger_nodes WHERE seen > now() - interval '`+deadAfter+`')
-		SELECT (SELECT count(*) FROM alive), (SELECT count(*) FROM ledger_updates), (SELECT count(*) FROM ledger_updates WHERE node NOT IN (SELECT name FROM alive)),
+	err = conn.QueryRow(ctx, `SELECT (SELECT count(*) FROM (`+alive+`) a), (SELECT count(*) FROM ledger_updates), (SELECT count(*) FROM ledger_updates WHERE `+gone+`),
 			(SELECT count(*) FROM ledger_runs WHERE NOT deleted), (SELECT coalesce(sum(points), 0)::bigint FROM ledger_runs WHERE NOT deleted)`).
 		Scan(&s.Alive, &s.Waiting, &s.Left, &s.Runs, &s.Points)
 	return s, failure("read the ledger", err)

@@ -27,8 +27,11 @@ func (l *Ledger) Beat(ctx context.Context) error {
 	return failure("report that the node works", err)
 }
 
-// gone are the nodes that do not work any more.
-const gone = `node NOT IN (SELECT name FROM ledger_nodes WHERE seen > now() - interval '` + deadAfter + `')`
+// alive are the nodes that work.
+const alive = `SELECT name FROM ledger_nodes WHERE seen > now() - interval '` + deadAfter + `'`
+
+// gone is true for updates of the others.
+const gone = `node NOT IN (` + alive + `)`
 
 // Pending lists updates that the catalog has not confirmed, by rising position: those of this
 // node, and those of nodes that are gone, which become its own. So it comes before all other

@@ -19,6 +19,9 @@ func (p *process) Kill() {
 	p.cmd = nil
 }
 
+// PID is its number at the operating system.
+func (p *process) PID() int { return p.cmd.Process.Pid }
+
 // Freeze stops it where it is: connections stay, and nothing is answered until it thaws.
 func (p *process) Freeze(t testing.TB) { p.signal(t, syscall.SIGSTOP) }
 

@@ -114,6 +114,9 @@ func credential(t testing.TB) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
+// PID is the number of its first process at the operating system; the others are its children.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Data is its folder of data.
 func (s *Server) Data() string { return filepath.Join(s.folder, "data") }
 

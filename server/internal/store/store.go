@@ -151,7 +151,12 @@ type Series struct {
 	Last       *Point // the curve's last by step, else by time; nil when empty. See ListSeries
 	MinTimeNs  int64
 	MaxTimeNs  int64
+	// Extent is of a list, where the engine keeps it; nil where Buckets must be asked.
+	Extent *Extent
 }
+
+// Extent are the least and the greatest finite value of a curve.
+type Extent struct{ Min, Max Number }
 
 // SeriesFilter selects series of a run in the order of (metric, scale, labels).
 type SeriesFilter struct {

@@ -190,6 +190,10 @@ func (k *Keeper) one(ctx context.Context, run model.RunID, m Metric, known *cata
 		s.Min, s.Max = known.Min, known.Max
 		return s, nil
 	}
+	if e := m.Series.Extent; e != nil {
+		s.Min, s.Max = value(m.Series.Kind, e.Min.Float, e.Min.Int), value(m.Series.Kind, e.Max.Float, e.Max.Int)
+		return s, nil
+	}
 	buckets, err := k.store.Buckets(ctx, store.BucketsRequest{Run: run, Series: m.Series.ID, Axis: model.AxisTime, From: math.MinInt64, To: math.MaxInt64, N: 1})
 	if err != nil {
 		return s, fmt.Errorf("read %s of run %s: %w", m.Name, run, err)

@@ -31,6 +31,8 @@ type points struct {
 	lists  int
 	takes  time.Duration // a list
 	fails  error
+	// extents: a list has them, of series with a finite value.
+	extents bool
 }
 
 func (p *points) add(name string, kind model.Kind, values ...float64) {
@@ -54,6 +56,19 @@ func (p *points) ListSeries(context.Context, model.RunID, store.SeriesFilter) (p
 			ID: store.SeriesID(i), Key: model.NewSeriesKey(name, "", nil), Kind: p.kind[name], Count: uint64(len(v)),
 			Last: &store.Point{Value: store.Number{Float: last, Int: int64(last)}},
 		})
+		for _, x := range v {
+			if s := &page[i]; p.extents && x-x == 0 {
+				if s.Extent == nil {
+					s.Extent = &store.Extent{Min: store.Number{Float: x, Int: int64(x)}, Max: store.Number{Float: x, Int: int64(x)}}
+				}
+				if x < s.Extent.Min.Float {
+					s.Extent.Min = store.Number{Float: x, Int: int64(x)}
+				}
+				if x > s.Extent.Max.Float {
+					s.Extent.Max = store.Number{Float: x, Int: int64(x)}
+				}
+			}
+		}
 	}
 	return page, false, p.fails
 }
@@ -139,6 +154,22 @@ func TestAKeeperFollows(t *testing.T) {
 		}
 		if r.kept[model.RunID{9}] == nil {
 			t.Error("a run of before the start has no summaries")
+		}
+	})
+}
+
+// Where a list has the least and the greatest values, no points are asked for.
+func TestAKeeperTakesExtents(t *testing.T) {
+	keep(t, func(p *points, r *rows, k *summary.Keeper) {
+		p.extents = true
+		p.add("loss", model.KindFloat, 3, math.NaN(), -1, 2)
+		p.add("n", model.KindInt, 7, 9)
+		p.add("nan", model.KindFloat, math.NaN())
+		k.Publish(news)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if diff := cmp.Diff(p.naive(), r.kept[news.Run], cmpopts.EquateNaNs()); diff != "" || p.asked != 1 {
+			t.Errorf("%d series asked for, want 1 (-want +got):\n%s", p.asked, diff)
 		}
 	})
 }

@@ -24,6 +24,7 @@ import (
 // server is the binary under measurement.
 type server struct {
 	binary, folder string
+	args           []string // more of them
 	address, key   string
 	cmd            *exec.Cmd
 	said           bytes.Buffer
@@ -50,7 +51,8 @@ type started struct{ ready, answer time.Duration }
 // boot starts the server and asks for the list of projects as the first reader.
 func (s *server) boot(ctx context.Context) (started, error) {
 	var took started
-	s.cmd = exec.CommandContext(ctx, s.binary, "serve", "--data", filepath.Join(s.folder, "data"), "--http", "127.0.0.1:0", "--log-level", "warn")
+	args := []string{"serve", "--data", filepath.Join(s.folder, "data"), "--http", "127.0.0.1:0", "--log-level", "warn"}
+	s.cmd = exec.CommandContext(ctx, s.binary, append(args, s.args...)...)
 	s.cmd.Env = append(os.Environ(), "HOME="+s.folder, "XDG_CONFIG_HOME="+s.folder)
 	s.said.Reset()
 	s.cmd.Stderr = &s.said
@@ -72,11 +74,13 @@ func (s *server) boot(ctx context.Context) (started, error) {
 		return took, fmt.Errorf("the ready line is %q", line)
 	}
 	s.address = m[1]
-	key, err := os.ReadFile(filepath.Join(s.folder, "data", "admin.key"))
-	if err != nil {
-		return took, fmt.Errorf("read the key: %w", err)
+	if s.key = os.Getenv("KYMOGRAM_ADMIN_KEY"); s.key == "" {
+		key, err := os.ReadFile(filepath.Join(s.folder, "data", "admin.key"))
+		if err != nil {
+			return took, fmt.Errorf("read the key: %w", err)
+		}
+		s.key = strings.TrimSpace(string(key))
 	}
-	s.key = strings.TrimSpace(string(key))
 	if err := s.firstAnswer(ctx); err != nil {
 		return took, err
 	}

@@ -172,7 +172,7 @@ func (l *lease) observe(rec *record.Batch, g *record.Group) {
 	for i, id := range g.Series {
 		s := &l.Run.Series[id]
 		if s.Known {
-			all.End.Value = bits(&g.Columns[i], last)
+			all.End.Value, all.Values = bits(&g.Columns[i], last), valuesOf(&g.Columns[i])
 			l.add(rec, id, &all)
 		} else if s.Plain {
 			s.Plain = false

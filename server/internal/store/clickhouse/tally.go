@@ -54,6 +54,20 @@ func compareEnds(rows *column.Rows, i, j int) int {
 	return cmp.Or(order, cmp.Compare(rows.Time[i], rows.Time[j]), cmp.Compare(rows.Seq[i], rows.Seq[j]), cmp.Compare(uint32(rows.Arrival[i]), uint32(rows.Arrival[j])))
 }
 
+// valuesOf are the least and the greatest finite value, as [curve.Tally] has them.
+func valuesOf(v *column.Values) *curve.Interval {
+	out := &curve.Interval{From: math.MaxInt64, To: math.MinInt64}
+	for _, x := range v.Ints {
+		out.From, out.To = min(out.From, x), max(out.To, x)
+	}
+	for _, x := range v.Floats {
+		if at := curve.OrderOf(x); x-x == 0 { // finite
+			out.From, out.To = min(out.From, at), max(out.To, at)
+		}
+	}
+	return out
+}
+
 // bits are those of a value, 0 of one that is no number.
 func bits(v *column.Values, i int) uint64 {
 	switch v.Kind {

@@ -170,6 +170,9 @@ func compareSeries(ctx context.Context, e store.Engine, id model.RunID, r *naive
 		}
 		got.Last = end.Last
 	}
+	if got.Extent != nil && (s.kind != model.KindFloat && s.kind != model.KindInt || !gocmp.Equal(got.Extent, extent(r.curve(s), s.kind), gocmp.Comparer(sameNumber))) {
+		return fmt.Errorf("values from %+v, want %+v", got.Extent, extent(r.curve(s), s.kind))
+	}
 	if want := describe(r, s); !gocmp.Equal(want, forget(got), gocmp.Comparer(sameNumber)) {
 		return fmt.Errorf("listed as %s", gocmp.Diff(want, forget(got), gocmp.Comparer(sameNumber)))
 	}
@@ -205,8 +208,25 @@ func compareSeries(ctx context.Context, e store.Engine, id model.RunID, r *naive
 
 // forget drops what the engine is free to choose.
 func forget(s store.Series) store.Series {
-	s.ID = 0
+	s.ID, s.Extent = 0, nil
 	return s
+}
+
+// extent is nil where no value is finite.
+func extent(curve []point, kind model.Kind) (out *store.Extent) {
+	for _, p := range curve {
+		v := p.value
+		switch {
+		case kind == model.KindFloat && v.Float-v.Float != 0:
+		case out == nil:
+			out = &store.Extent{Min: v, Max: v}
+		default:
+			// −0 is below 0, as it is for math.Min
+			out.Min.Int, out.Max.Int = min(out.Min.Int, v.Int), max(out.Max.Int, v.Int)
+			out.Min.Float, out.Max.Float = math.Min(out.Min.Float, v.Float), math.Max(out.Max.Float, v.Float)
+		}
+	}
+	return out
 }
 
 func sameNumber(a, b store.Number) bool {

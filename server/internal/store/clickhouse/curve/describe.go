@@ -79,6 +79,9 @@ func (s *Series) end(l lineage) (out store.Series, known bool) {
 	out = store.Series{Count: all.Count, MinTimeNs: all.MinTime, MaxTimeNs: all.MaxTime}
 	end := ending{last.Some, last.End.Step, last.End.Time, math.Float64frombits(last.End.Value), int64(last.End.Value)}
 	out.Last = end.point(s.Kind)
+	if v := all.Values; v != nil && v.From <= v.To && numeric(s.Kind) {
+		out.Extent = &store.Extent{Min: number(s.Kind, v.From), Max: number(s.Kind, v.To)}
+	}
 	return out, true
 }
 

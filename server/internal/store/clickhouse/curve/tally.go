@@ -2,8 +2,10 @@ package curve
 
 import (
 	"cmp"
+	"math"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
 )
 
 // Interval is a range of steps or times, both ends included.
@@ -28,6 +30,9 @@ type Tally struct {
 	// already; nil for none. Of points that are told apart by time it is of times.
 	Again *Interval
 	End   End
+	// Values are the least and the greatest finite one, as [OrderOf] has them; From is past To
+	// where none is finite. Nil where they were not kept.
+	Values *Interval
 }
 
 // End is the last point by step, of points without one by time.
@@ -35,6 +40,20 @@ type End struct {
 	Step, Time   int64
 	Seq, Arrival uint64
 	Value        uint64 // bits of the float64 or int64; 0 of other kinds
+}
+
+// OrderOf is a number that orders float64s as they are ordered; −0 is before 0.
+func OrderOf(v float64) int64 {
+	bits := int64(math.Float64bits(v))
+	return bits ^ int64(uint64(bits>>63)>>1)
+}
+
+// number is the value with a place in the order of its kind.
+func number(kind model.Kind, order int64) store.Number {
+	if kind == model.KindInt {
+		return store.Number{Int: order}
+	}
+	return store.Number{Float: math.Float64frombits(uint64(order ^ int64(uint64(order>>63)>>1)))}
 }
 
 // Add takes in points that arrived later.
@@ -58,6 +77,11 @@ func (t *Tally) Add(o *Tally) {
 		t.Low, t.High = min(t.Low, o.Low), max(t.High, o.High)
 	}
 	t.MinTime, t.MaxTime = min(t.MinTime, o.MinTime), max(t.MaxTime, o.MaxTime)
+	if t.Values != nil && o.Values != nil {
+		t.Values = t.Values.With(o.Values.From, o.Values.To)
+	} else {
+		t.Values = nil
+	}
 	t.Count += o.Count
 	t.Rules |= o.Rules
 	t.Some |= o.Some

@@ -30,8 +30,9 @@ type shape struct {
 	send func(ctx context.Context, servers []*server) error
 }
 
-// amount is how much of everything was sent. A stream update is a series in a batch.
-type amount struct{ points, batches, updates, runs int }
+// amount is how much of everything was sent. A stream update is a series in a batch. Inserts are
+// counted by ClickHouse: servers join batches that come at once.
+type amount struct{ points, inserts, updates, runs int }
 
 // engines are what servers share, and those of [engines.start].
 type engines struct {
@@ -41,6 +42,7 @@ type engines struct {
 	args    []string
 	table   string
 	servers []*server
+	idle    spent // in a second without work
 }
 
 func newEngines(t *testing.T) *engines {
@@ -89,6 +91,11 @@ type spent struct{ servers, points, database time.Duration }
 
 func (a spent) less(b spent) spent {
 	return spent{a.servers - b.servers, a.points - b.points, a.database - b.database}
+}
+
+func (a spent) times(n float64) spent {
+	of := func(d time.Duration) time.Duration { return time.Duration(float64(d) * n) }
+	return spent{of(a.servers), of(a.points), of(a.database)}
 }
 
 func (e *engines) spent() (all spent) {
@@ -143,16 +150,16 @@ func used(t *testing.T, pid int) time.Duration {
 func shapes(n int) []shape {
 	short := max(n/1_000, 10) // of 180 points
 	return []shape{
-		{"one series, batches of 10,000 points", amount{points: n, batches: n / 10_000, updates: n / 10_000, runs: 1}, func(ctx context.Context, s []*server) error {
+		{"one series, batches of 10,000 points", amount{points: n, updates: n / 10_000, runs: 1}, func(ctx context.Context, s []*server) error {
 			return loadLines(ctx, s, 1, 1, n, 10_000)
 		}},
-		{"10,000 series, a row a batch", amount{points: n, batches: n / 10_000, updates: n, runs: 1}, func(ctx context.Context, s []*server) error {
+		{"10,000 series, a row a batch", amount{points: n, updates: n, runs: 1}, func(ctx context.Context, s []*server) error {
 			return loadLines(ctx, s, 1, 10_000, n/10_000, 1)
 		}},
-		{"8 runs of one series, a point a batch", amount{points: 8 * (n / 800), batches: 8 * (n / 800), updates: 8 * (n / 800), runs: 8}, func(ctx context.Context, s []*server) error {
-			return loadLines(ctx, s, 8, 1, n/800, 1)
+		{"8 runs of one series, a point a batch", amount{points: 8 * (n / 8_000), updates: 8 * (n / 8_000), runs: 8}, func(ctx context.Context, s []*server) error {
+			return loadLines(ctx, s, 8, 1, n/8_000, 1)
 		}},
-		{"short runs, one batch each", amount{points: 180 * short, batches: short, updates: 9 * short, runs: short}, func(ctx context.Context, s []*server) error {
+		{"short runs, one batch each", amount{points: 180 * short, updates: 9 * short, runs: short}, func(ctx context.Context, s []*server) error {
 			return loadLines(ctx, s, short, 9, 20, 20)
 		}},
 	}
@@ -161,7 +168,7 @@ func shapes(n int) []shape {
 // training is what the price is checked with: runs of 50 series, 100 rows a batch.
 func training(n int) shape {
 	runs := max(n/100_000, 1)
-	return shape{"runs of 50 series and 2,000 steps, 100 rows a batch", amount{points: runs * 100_000, batches: 20 * runs, updates: 1_000 * runs, runs: runs}, func(ctx context.Context, s []*server) error {
+	return shape{"runs of 50 series and 2,000 steps, 100 rows a batch", amount{points: runs * 100_000, updates: 1_000 * runs, runs: runs}, func(ctx context.Context, s []*server) error {
 		return loadLines(ctx, s, runs, 50, 2_000, 100)
 	}}
 }
@@ -196,19 +203,24 @@ func TestShared(t *testing.T) {
 	if err := training(100_000).send(t.Context(), e.servers); err != nil { // warms
 		t.Fatal(err)
 	}
+	e.quiet()
+	before := e.spent()
+	time.Sleep(20 * time.Second)
+	e.idle = e.spent().less(before).times(1. / 20)
+	r.line("a second without work", "", "%s", e.idle)
 	var measured []price
 	for _, s := range shapes(*figures) {
 		measured = append(measured, e.measure(r, s, alone))
 	}
 	unit := solve(measured)
 	r.line("a point costs", "servers, ClickHouse, PostgreSQL", "%s", unit.point)
-	r.line("a batch costs", "", "%s", unit.batch)
+	r.line("an insert costs", "", "%s", unit.insert)
 	r.line("a stream update costs", "", "%s", unit.update)
 	r.line("a run costs", "", "%s", unit.run)
 	for _, n := range []int{*figures / 8, *figures, *figures * 8} {
 		s := training(n)
 		got := e.measure(r, s, alone)
-		r.line("… by the formula", s.name, "%s; measured %s", unit.of(s.work), got.spent)
+		r.line("… by the formula", s.name, "%s; measured %s", unit.of(got.amount), got.spent)
 	}
 	e.growing(r)
 	e.reads(r)
@@ -224,16 +236,19 @@ type price struct {
 func (e *engines) measure(r *report, s shape, alone *server) price {
 	e.t.Helper()
 	e.quiet()
-	before, bytes, begin := e.spent(), e.bytes(), time.Now()
+	before, bytes, inserts, begin := e.spent(), e.bytes(), e.inserts(), time.Now()
 	if err := s.send(e.t.Context(), e.servers); err != nil {
 		e.t.Fatal(err)
 	}
 	took := time.Since(begin)
 	e.quiet()
-	cost := price{s.work, e.spent().less(before)}
-	per := func(d time.Duration) string { return fmt.Sprintf("%.2f", float64(d.Nanoseconds())/1e3/float64(s.work.points)) }
-	r.line(s.name, count(s.work.points)+" points", "µs a point: servers %s, ClickHouse %s, PostgreSQL %s; %.1f bytes a point in ClickHouse; %.0f points/s",
-		per(cost.servers), per(cost.spent.points), per(cost.database), float64(e.bytes()-bytes)/float64(s.work.points), float64(s.work.points)/took.Seconds())
+	cost := price{s.work, e.spent().less(before).less(e.idle.times(time.Since(begin).Seconds()))}
+	cost.inserts = e.inserts() - inserts
+	per := func(d time.Duration) string {
+		return fmt.Sprintf("%.2f", float64(d.Nanoseconds())/1e3/float64(s.work.points))
+	}
+	r.line(s.name, count(s.work.points)+" points", "µs a point: servers %s, ClickHouse %s, PostgreSQL %s; %.1f bytes a point in ClickHouse; %d inserts; %.0f points/s",
+		per(cost.servers), per(cost.spent.points), per(cost.database), float64(e.bytes()-bytes)/float64(s.work.points), cost.inserts, float64(s.work.points)/took.Seconds())
 	if alone != nil {
 		own := used(e.t, alone.cmd.Process.Pid)
 		if err := s.send(e.t.Context(), []*server{alone}); err != nil {
@@ -250,17 +265,23 @@ func (e *engines) bytes() (n int) {
 	return n
 }
 
+// inserts are those that ClickHouse counted since its start.
+func (e *engines) inserts() (n int) {
+	n, _ = strconv.Atoi(strings.TrimSpace(e.points.Do(e.t, "SELECT sum(value) FROM system.events WHERE event = 'InsertQuery'")))
+	return n
+}
+
 // unit is the price of one of everything.
-type unit struct{ point, batch, update, run spent }
+type unit struct{ point, insert, update, run spent }
 
 // solve finds the price of each part in the order in which shapes are made of them. A part whose
 // price is below what can be measured costs nothing.
 func solve(p []price) (u unit) {
 	for range 50 { // each shape has a little of the other parts
-		u.point = rest(p[0], p[0].amount.points, unit{batch: u.batch, update: u.update, run: u.run})
-		u.update = rest(p[1], p[1].updates, unit{point: u.point, batch: u.batch, run: u.run})
-		u.batch = rest(p[2], p[2].batches, unit{point: u.point, update: u.update, run: u.run})
-		u.run = rest(p[3], p[3].runs, unit{point: u.point, batch: u.batch, update: u.update})
+		u.point = rest(p[0], p[0].amount.points, unit{insert: u.insert, update: u.update, run: u.run})
+		u.update = rest(p[1], p[1].updates, unit{point: u.point, insert: u.insert, run: u.run})
+		u.insert = rest(p[2], p[2].inserts, unit{point: u.point, update: u.update, run: u.run})
+		u.run = rest(p[3], p[3].runs, unit{point: u.point, insert: u.insert, update: u.update})
 	}
 	return u
 }
@@ -275,7 +296,7 @@ func (u unit) of(a amount) (sum spent) {
 	for _, part := range []struct {
 		n    int
 		cost spent
-	}{{a.points, u.point}, {a.batches, u.batch}, {a.updates, u.update}, {a.runs, u.run}} {
+	}{{a.points, u.point}, {a.inserts, u.insert}, {a.updates, u.update}, {a.runs, u.run}} {
 		n := time.Duration(part.n)
 		sum = spent{sum.servers + n*part.cost.servers, sum.points + n*part.cost.points, sum.database + n*part.cost.database}
 	}

@@ -43,7 +43,7 @@ func Create(name string, f Form) string {
 	for _, c := range table() {
 		text := quote(c.name) + " " + c.kind
 		if f.Current {
-			text += " CODEC(" + c.codec() + "ZSTD(1))"
+			text = quote(c.name) + " " + c.current() + " CODEC(" + c.codec() + "ZSTD(1))"
 		}
 		list = append(list, text)
 	}
@@ -55,6 +55,14 @@ func Create(name string, f Form) string {
 }
 
 type column struct{ name, kind string }
+
+// current is the type on current servers. Every read compares the run of each row.
+func (c column) current() string {
+	if c.name == "run" {
+		return "LowCardinality(" + c.kind + ")"
+	}
+	return c.kind
+}
 
 // codec is what comes before ZSTD; docs/design/0027-clusters-of-clickhouse.md has the sizes.
 func (c column) codec() string {

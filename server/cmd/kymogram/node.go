@@ -516,5 +516,19 @@ func (n *node) gauges() []selfmetrics.Gauge {
 	if n.states != nil {
 		all = append(all, gauges.States(n.states.Stats(), n.states.Health(), n.states.Broken() != nil)...)
 	}
+	return append(all, n.sharedGauges()...)
+}
+
+// sharedGauges are what is known of the parts that several servers may share.
+func (n *node) sharedGauges() (all []selfmetrics.Gauge) {
+	if n.member != nil {
+		all = append(all, gauges.Cluster(n.member.Work())...)
+	}
+	if n.shared != nil {
+		all = append(all, gauges.Database(n.shared.Stats())...)
+	}
+	if bucket, is := n.blobs.(*s3.Store); is {
+		all = append(all, gauges.Bucket(bucket.Requests())...)
+	}
 	return all
 }

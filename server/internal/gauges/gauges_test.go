@@ -3,7 +3,9 @@ package gauges_test
 import (
 	"reflect"
 	"testing"
+	"time"
 
+	"github.com/kymogram/kymogram/server/internal/catalog/postgres"
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/gauges"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
@@ -15,6 +17,8 @@ import (
 	"github.com/kymogram/kymogram/server/internal/share"
 	"github.com/kymogram/kymogram/server/internal/statelog"
 	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
+	"github.com/kymogram/kymogram/server/internal/timing"
 )
 
 // number sets each number of a struct to one that no other has.
@@ -31,6 +35,9 @@ func number(v reflect.Value, path string, next *int64, set map[int64]string) {
 		case reflect.Int, reflect.Int64:
 			*next++
 			f.SetInt(*next)
+			if f.Type() == reflect.TypeFor[time.Duration]() { // shown in seconds
+				f.SetInt(*next * int64(time.Second))
+			}
 			set[*next] = name
 		}
 	}
@@ -54,6 +61,7 @@ func shown[S any](t *testing.T, of func(S) []selfmetrics.Gauge, except ...string
 	}
 	for _, g := range of(s) {
 		delete(set, int64(g.Value))
+		delete(set, int64(g.Count))
 	}
 	for _, field := range set {
 		t.Errorf("%s is counted and not shown", field)
@@ -75,6 +83,9 @@ func TestEachCountIsShown(t *testing.T) {
 	shown(t, func(o otlp.Stats) []selfmetrics.Gauge { return gauges.Unplaced(promwrite.Totals{}, o) })
 	shown(t, gauges.Definitions, "share.Stats.Waiting", "share.Stats.WaitingFor") // nobody waits
 	shown(t, gauges.Points)
+	shown(t, gauges.Cluster)
+	shown(t, gauges.Database)
+	shown(t, gauges.Bucket)
 }
 
 // TestNamesAreUnique: Prometheus refuses a page with one name twice.
@@ -84,12 +95,14 @@ func TestNamesAreUnique(t *testing.T) {
 		gauges.Store(store.Stats{}, 0), gauges.Catalog(sqlite.Health{}, true, 0, 0), gauges.Ingest(ingest.Stats{}),
 		gauges.States(statelog.Stats{}, statelog.Health{}, true), gauges.Reserve(0, 0), gauges.Answers(httpapi.Stats{}),
 		gauges.Shared(server.Shared{}), gauges.Unplaced(promwrite.Totals{}, otlp.Stats{}), gauges.Definitions(share.Stats{}), gauges.Points(share.Stats{}),
+		gauges.Cluster(clickhouse.Work{}), gauges.Database(postgres.Stats{}), gauges.Bucket(timing.Stats{}),
 	} {
 		for _, g := range part {
-			if names[g.Name] || g.Help == "" {
-				t.Errorf("%s: stands there twice, or has no help", g.Name)
+			name := g.Name + g.Label["pool"]
+			if names[name] || g.Help == "" {
+				t.Errorf("%s: stands there twice, or has no help", name)
 			}
-			names[g.Name] = true
+			names[name] = true
 		}
 	}
 }

@@ -159,6 +159,11 @@ type Gauge struct {
 	Name, Help string
 	Counter    bool
 	Value      float64
+	// Label is what tells numbers of one name apart, none as a rule.
+	Label prometheus.Labels
+	// Within makes it a histogram of acts, which took Value seconds together.
+	Within map[float64]uint64
+	Count  uint64
 }
 
 // NewGauge is a value that goes up and down.
@@ -171,6 +176,11 @@ func NewCounter(name, help string, value float64) Gauge {
 	return Gauge{Name: name, Help: help, Value: value, Counter: true}
 }
 
+// NewHistogram is count acts, of which within has how many took at most so many seconds.
+func NewHistogram(name, help string, seconds float64, count uint64, within map[float64]uint64) Gauge {
+	return Gauge{Name: name, Help: help, Value: seconds, Count: count, Within: within}
+}
+
 // Gauges adds numbers that are read together when they are scraped.
 func (m *Metrics) Gauges(read func() []Gauge) error { return m.Register(gauges(read)) }
 
@@ -181,10 +191,14 @@ func (gauges) Describe(chan<- *prometheus.Desc) {}
 
 func (g gauges) Collect(out chan<- prometheus.Metric) {
 	for _, v := range g() {
-		kind := prometheus.GaugeValue
-		if v.Counter {
-			kind = prometheus.CounterValue
+		d := prometheus.NewDesc(v.Name, v.Help, nil, v.Label)
+		switch {
+		case v.Within != nil:
+			out <- prometheus.MustNewConstHistogram(d, v.Count, v.Value, v.Within)
+		case v.Counter:
+			out <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v.Value)
+		default:
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v.Value)
 		}
-		out <- prometheus.MustNewConstMetric(prometheus.NewDesc(v.Name, v.Help, nil, nil), kind, v.Value)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/minio/minio-go/v7"
+
+	"github.com/kymogram/kymogram/server/internal/timing"
 )
 
 // State is how a bucket stands.
@@ -16,7 +18,7 @@ type State struct {
 // Examine looks at a place, and changes nothing. It fails where there is no bucket, or where the
 // key may not read it.
 func Examine(ctx context.Context, place Place) (st State, err error) {
-	client, err := place.connect()
+	client, err := place.connect(new(timing.Acts))
 	if err != nil {
 		return st, err
 	}

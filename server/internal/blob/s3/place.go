@@ -15,6 +15,7 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/timing"
 )
 
 // Place is a bucket, and a prefix in it.
@@ -64,14 +65,20 @@ func (p *Place) endpoint() (*url.URL, error) {
 // ask.
 const iamLimit = 5 * time.Second
 
-func (p *Place) connect() (*minio.Client, error) {
+// connect makes a client whose requests are counted.
+func (p *Place) connect(requests *timing.Acts) (*minio.Client, error) {
 	endpoint, err := p.endpoint()
 	if err != nil {
 		return nil, err
 	}
 	keys := credentials.NewChainCredentials([]credentials.Provider{&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{Client: &http.Client{Timeout: iamLimit}}})
+	secure := endpoint.Scheme == "https"
+	transport, err := minio.DefaultTransport(secure)
+	if err != nil {
+		return nil, fmt.Errorf("use the endpoint %s: %w", endpoint, err)
+	}
 	client, err := minio.New(endpoint.Host, &minio.Options{
-		Creds: keys, Secure: endpoint.Scheme == "https", Region: cmp.Or(p.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
+		Creds: keys, Secure: secure, Transport: counted{transport, requests}, Region: cmp.Or(p.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("use the endpoint %s: %w", endpoint, err)

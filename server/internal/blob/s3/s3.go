@@ -23,6 +23,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/blob"
+	"github.com/kymogram/kymogram/server/internal/timing"
 )
 
 // Store keeps blobs in a bucket.
@@ -36,7 +37,8 @@ type Store struct {
 	// each waits for S3.
 	sweeping Guard
 
-	busy blob.Busy // uploads that this node adds to
+	busy     blob.Busy // uploads that this node adds to
+	requests timing.Acts
 
 	remembering sync.Mutex
 	ends        map[string]int64 // of uploads that this node added to: they are not listed each time
@@ -52,11 +54,11 @@ const openLimit = 30 * time.Second
 // Open uses a bucket, and a folder of this machine for what is on its way, from which it clears
 // what a crash left. Owner is who sweeps the place: CodeConflict where that is another one.
 func Open(ctx context.Context, place Place, folder, owner string) (*Store, error) {
-	client, err := place.connect()
-	if err != nil {
+	s := &Store{bucket: place.Bucket, prefix: place.Prefix, folder: folder, ends: map[string]int64{}, sweeping: &alone{}}
+	var err error
+	if s.client, err = place.connect(&s.requests); err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, bucket: place.Bucket, prefix: place.Prefix, folder: folder, ends: map[string]int64{}, sweeping: &alone{}}
 	if err := errors.Join(os.RemoveAll(folder), os.MkdirAll(folder, 0o700)); err != nil {
 		return nil, fmt.Errorf("clear the folder of uploads: %w", err)
 	}

@@ -124,6 +124,7 @@ func (d *DB) send(ctx context.Context) error {
 		d.outbox.giveBack(next, lost)
 		return d.Failure("tell other servers", err)
 	}
+	d.counts.told.Add(uint64(len(all)))
 	return nil
 }
 
@@ -136,6 +137,7 @@ func (d *DB) listen(ctx context.Context, hear func(context.Context, Change) erro
 		if ctx.Err() != nil {
 			return
 		}
+		d.counts.broken.Add(1)
 		d.log.Warn("other servers are not heard; connecting again", "err", err)
 		if time.Since(began) > lastReconnect {
 			pause = firstReconnect
@@ -178,6 +180,7 @@ func (d *DB) hearAll(ctx context.Context, hear func(context.Context, Change) err
 			return err
 		}
 		if c, other := heard(d.self, n.Payload); other {
+			d.counts.heard.Add(1)
 			if err := d.heed(ctx, c, hear); err != nil {
 				return err
 			}

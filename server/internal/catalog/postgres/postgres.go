@@ -49,6 +49,7 @@ type DB struct {
 	reader *tables.Reads
 	self   string // this server, to others
 	outbox *outbox
+	counts counts
 }
 
 var _ catalog.Catalog = (*DB)(nil)

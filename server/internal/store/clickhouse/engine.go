@@ -26,7 +26,9 @@ type Engine struct {
 	leases *leases
 	queue  *queue
 
-	failed atomic.Uint64 // inserts
+	groups, writes atomic.Uint64
+	left           atomic.Int64
+
 	closed atomic.Bool
 	known  atomic.Pointer[counted]
 }

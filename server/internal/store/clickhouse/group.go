@@ -40,6 +40,7 @@ var errLost = errors.New("another server holds the run")
 func (e *Engine) process(requests []*request) (later []*request) {
 	ctx, cancel := context.WithTimeout(context.Background(), e.cfg.Patience)
 	defer cancel()
+	e.grouped(len(requests))
 	g := &group{engine: e, rows: map[uint32]*rows{}, members: map[*lease][]*request{}}
 	for _, r := range requests {
 		if g.decide(ctx, r) {
@@ -53,7 +54,6 @@ func (e *Engine) process(requests []*request) (later []*request) {
 		return later
 	}
 	if err := g.insert(ctx); err != nil {
-		e.failed.Add(1)
 		e.cfg.Logger.Warn("insert failed, tried again", "err", err)
 		g.fail(err)
 		return later

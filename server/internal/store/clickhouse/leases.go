@@ -64,6 +64,13 @@ func (s *leases) find(run model.RunID) (*slot, *lease) {
 	return at, at.lease
 }
 
+// kept is how many runs are remembered.
+func (s *leases) kept() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.slots)
+}
+
 // valid reports whether a lease was not dropped.
 func (s *leases) valid(l *lease) bool {
 	s.mu.Lock()

@@ -19,7 +19,11 @@ func (e *Engine) EarlierMeta(ctx context.Context, run model.RunID, after, before
 
 // LeftMeta implements [store.SharedLog].
 func (e *Engine) LeftMeta(ctx context.Context) ([]store.Meta, error) {
-	return e.ledger.Left(ctx, leftAtOnce)
+	list, err := e.ledger.Left(ctx, leftAtOnce)
+	if err == nil {
+		e.left.Store(int64(len(list)))
+	}
+	return list, err
 }
 
 // ForgetMeta implements [store.SharedLog].

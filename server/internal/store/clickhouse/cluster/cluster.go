@@ -50,6 +50,7 @@ type Cluster struct {
 	node   string
 	shards [][]*replica
 	single atomic.Bool // inserts are answered with one copy
+	counts counts
 }
 
 // Names of the tables. On one server there is the first alone, with the rows; in a cluster it is

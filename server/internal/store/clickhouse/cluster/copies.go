@@ -23,7 +23,8 @@ const (
 // Insert stores a block on a shard. Proof is a condition that a row of the block fulfils, and no
 // other row; as a block is stored whole or not at all, a replica with this row has all. After an
 // error it is not known what is stored.
-func (c *Cluster) Insert(ctx context.Context, shard uint32, proof string, send func(ctx context.Context, db driver.Conn, table string) error) error {
+func (c *Cluster) Insert(ctx context.Context, shard uint32, proof string, send func(ctx context.Context, db driver.Conn, table string) error) (err error) {
+	defer c.counts.inserts.End(time.Now(), &err)
 	list, err := c.shard(shard)
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func (c *Cluster) Insert(ctx context.Context, shard uint32, proof string, send f
 		ctx, cancel = context.WithTimeout(ctx, sendFor)
 		defer cancel()
 	}
-	if err := to.note(send(ctx, to.conn, c.local())); err != nil {
+	if err := to.note(send(ctx, metered{to.conn, &c.counts.rows}, c.local())); err != nil {
 		return err
 	}
 	others := slices.DeleteFunc(slices.Clone(list), func(r *replica) bool { return r == to })
@@ -74,6 +75,7 @@ func (c *Cluster) hope(ctx context.Context, others []*replica, proof string) {
 		return !one || len(timely) == 0
 	})
 	if one {
+		c.counts.oneCopy.Add(1)
 		for _, r := range others {
 			r.delay()
 		}

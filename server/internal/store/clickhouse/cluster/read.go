@@ -85,6 +85,7 @@ func (c *Cluster) whole(ctx context.Context, by *replica, f *curve.Facts) (*repl
 	}) {
 		return found, nil
 	}
+	c.counts.refused.Add(1)
 	return nil, model.Errorf(model.CodeUnavailable, "no replica of shard %d that answers has the points of run %s: %d are there, %d count", f.Shard, f.Run, had, f.Points).
 		WithHint("Look at system.replicas for those that are away or late.")
 }
@@ -104,6 +105,7 @@ func (r *replica) count(ctx context.Context, table string, f *curve.Facts) (uint
 	}
 	top := f.Spans[len(f.Spans)-1].Last
 	var fresh uint64
+	r.checks.Add(1)
 	if err := r.conn.QueryRow(ctx, counting(table, f, old.top)).Scan(&fresh); err != nil {
 		return 0, fmt.Errorf("count the points of a run: %w", err)
 	}

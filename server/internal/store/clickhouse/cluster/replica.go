@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -27,6 +28,7 @@ const (
 type replica struct {
 	address string
 	conn    driver.Conn
+	checks  atomic.Uint64
 
 	mu      sync.Mutex
 	heard   time.Time // when it answered last

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -15,6 +16,7 @@ import (
 // means that nothing was done, but for [psql.Unknown], where that is not known until the next
 // [Ledger.Take].
 func (l *Ledger) Commit(ctx context.Context, changes []*Change) (lost map[model.RunID]bool, err error) {
+	defer l.counts.committed(time.Now(), &lost, &err)
 	slices.SortFunc(changes, func(a, b *Change) int { return bytes.Compare(a.Run[:], b.Run[:]) })
 	err = l.write(ctx, "commit a batch", func(tx pgx.Tx) error {
 		held, gone, err := l.lock(ctx, tx, changes)

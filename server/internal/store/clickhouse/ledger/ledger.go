@@ -58,6 +58,7 @@ type Ledger struct {
 	hold   time.Duration
 	shards int
 	secret []byte // of the store
+	counts counts
 }
 
 // Open connects to a database, see [psql.Parse], and migrates it.

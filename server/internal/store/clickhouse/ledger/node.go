@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,7 +24,14 @@ func (l *Ledger) begin(ctx context.Context) error {
 
 // Beat says that this node works.
 func (l *Ledger) Beat(ctx context.Context) error {
-	_, err := l.pool.Exec(ctx, `INSERT INTO ledger_nodes (name, folder, seen) VALUES ($1, $2, now()) ON CONFLICT (name) DO UPDATE SET seen = now()`, l.holder, l.folder)
+	began := time.Now()
+	var clock float64
+	var others int64
+	err := l.pool.QueryRow(ctx, `INSERT INTO ledger_nodes (name, folder, seen) VALUES ($1, $2, now()) ON CONFLICT (name) DO UPDATE SET seen = now()
+		RETURNING extract(epoch FROM clock_timestamp())::float8, (SELECT count(*) FROM (`+alive+`) a WHERE name <> $1)`, l.holder, l.folder).Scan(&clock, &others)
+	if err == nil {
+		l.counts.beat(began, clock, others+1)
+	}
 	return failure("report that the node works", err)
 }
 

@@ -19,6 +19,9 @@ func (l *Ledger) Take(ctx context.Context, id model.RunID, create bool) (*Run, e
 	for {
 		r, wait, err := l.take(ctx, id, create)
 		if err != nil || wait <= 0 {
+			if r != nil && err == nil {
+				l.counts.taken.Add(1)
+			}
 			return r, err
 		}
 		pause := time.NewTimer(wait)

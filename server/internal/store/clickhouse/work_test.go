@@ -78,7 +78,6 @@ func TestFailedInsertsAreCounted(t *testing.T) {
 func TestWorkOfCluster(t *testing.T) {
 	t.Parallel()
 	r := newCluster(t)
-	r.config.Patience = time.Second
 	e := r.open(t, "a")
 	run, w := model.RunID{1}, model.WriterID{1}
 	open(t, e, run, w)

@@ -214,8 +214,9 @@ test-wandb: setup $(TOOLS)/gotestsum ## the real SDKs of W&B against the server,
 .PHONY: test-cluster
 test-cluster: ## what lies in databases and buckets, with all random histories, and random faults of a cluster: ROUNDS=30; POSTGRES_URL, CLICKHOUSE_ADDRS and S3_URL name services of your own
 	@tools/prepare cluster
-	cd server && CLUSTER=1 ROUNDS=$(or $(ROUNDS),30) $(GO) test -count 1 -timeout 60m ./internal/catalog/postgres ./internal/data ./internal/store/clickhouse/... ./internal/blob/s3
-	cd server && CLUSTER=1 $(GO) test -count 1 -timeout 30m -run TestServersOfAStore ./cmd/kymogram
+	cd server && CLUSTER=1 ROUNDS=$(or $(ROUNDS),30) $(GO) test -count 1 -timeout 60m ./internal/catalog/postgres ./internal/data ./internal/store/clickhouse/... ./internal/blob/s3 ./internal/statelog
+	cd server && CLUSTER=1 $(GO) test -count 1 -timeout 30m -run 'TestServersOfAStore|TestRecords' ./cmd/kymogram
+	cd test && NETSTATE_STORE=1 $(GO) test -count 1 -timeout 30m ./netstate
 
 test-crash: setup $(TOOLS)/gotestsum ## SIGKILL of the loop, the agent and the server; KILLS=20 SERVER_KILLS=20
 	gotestsum --format standard-verbose -- -tags e2e -count 1 -timeout $(or $(CRASH_TIMEOUT),18m) ./test/crash -kills $(or $(KILLS),20) -server-kills $(or $(SERVER_KILLS),$(KILLS),20) $(CRASH)

@@ -14,6 +14,7 @@ import (
 // server both go back to a backup, nothing is left that knows: readers refuse what is
 // behind their memory, name no culprit, and say what to do. The way on is a new run.
 func TestSignerAndServerAreRestored(t *testing.T) {
+	needsFolder(t)
 	n := newNetwork(t)
 	ctx, r := t.Context(), rig.New(t)
 	folder := t.TempDir()

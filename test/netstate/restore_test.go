@@ -17,6 +17,7 @@ import (
 // no signer, keep what they saw, and follow the signers on; a signer that lost a
 // record on the server still says what it said.
 func TestAServerRestoredFromABackup(t *testing.T) {
+	needsFolder(t)
 	n := newNetwork(t)
 	ctx := t.Context()
 	a, reader := n.join("a", netstate.Validator, nil), n.join("r", netstate.Validator, nil)
@@ -66,6 +67,7 @@ func TestAServerRestoredFromABackup(t *testing.T) {
 
 // A run in the trash has no vote and does not show; restored, it has both again.
 func TestADeletedRunHasNoVote(t *testing.T) {
+	needsFolder(t)
 	n := newNetwork(t)
 	ctx := t.Context()
 	a, reader := n.join("a", netstate.Validator, nil), n.join("r", netstate.Validator, nil)

@@ -25,6 +25,8 @@ import (
 	"github.com/kymogram/kymogram/chain"
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/state"
+	"github.com/kymogram/kymogram/internal/testkit/clickhouse"
+	"github.com/kymogram/kymogram/internal/testkit/postgres"
 	"github.com/kymogram/kymogram/netstate"
 	"github.com/kymogram/kymogram/test/rig"
 )
@@ -47,7 +49,7 @@ type network struct {
 
 func newNetwork(t *testing.T) *network {
 	t.Helper()
-	n := &network{T: t, server: rig.New(t).Serve(t, "--no-auth")}
+	n := &network{T: t, server: rig.New(t).Serve(t, append([]string{"--no-auth"}, store(t)...)...)}
 	target, err := url.Parse(n.server.Address)
 	if err != nil {
 		t.Fatal(err)
@@ -72,6 +74,25 @@ func newNetwork(t *testing.T) *network {
 	t.Cleanup(front.Close)
 	n.url = front.URL
 	return n
+}
+
+// store is where the server keeps points and records: in its folder, or where several servers
+// would share them.
+func store(t *testing.T) []string {
+	t.Helper()
+	if os.Getenv("NETSTATE_STORE") == "" {
+		return nil
+	}
+	points := clickhouse.Any(t)
+	return []string{"--store", "clickhouse://default@" + strings.Join(points.Addrs, ",") + "/" + points.Database(t), "--catalog", postgres.Any(t).URL(t)}
+}
+
+// needsFolder skips what makes a backup of the server's folder.
+func needsFolder(t *testing.T) {
+	t.Helper()
+	if os.Getenv("NETSTATE_STORE") != "" {
+		t.Skip("PostgreSQL is backed up with its own tools")
+	}
 }
 
 func (n *network) note(r *http.Request) {

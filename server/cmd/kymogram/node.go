@@ -78,7 +78,7 @@ type node struct {
 	file      *sqlite.DB   // the catalog in the data folder, nil where it is in a database
 	shared    *postgres.DB // the catalog in a database, which other servers may have too; or nil
 	blobs     blobs
-	states    *statelog.Log    // nil where none are kept
+	states    *statelog.Log
 	subnets   *network.Subnets // nil without a chain
 	keyring   *auth.Keyring
 	links     *auth.Links
@@ -277,17 +277,26 @@ func (n *node) openBlobs(ctx context.Context) error {
 }
 
 func (n *node) openStates(ctx context.Context) error {
-	if n.member != nil {
-		return nil // a record follows the newest one of its run, which only one file knows
-	}
-	folder := data.Folder(n.config.Data)
-	states, err := statelog.OpenWith(ctx, folder.States(), folder.StateMark(), time.Now, n.log)
+	states, err := n.stateLog(ctx)
 	if err != nil {
 		return err
 	}
 	states.Heed(n.catalog)
 	n.states, n.closers = states, append(n.closers, states)
 	return nil
+}
+
+// stateLog is where signed records are: in the data folder, or with what servers share.
+func (n *node) stateLog(ctx context.Context) (*statelog.Log, error) {
+	if n.member == nil {
+		folder := data.Folder(n.config.Data)
+		return statelog.OpenWith(ctx, folder.States(), folder.StateMark(), time.Now, n.log)
+	}
+	states, err := statelog.OpenShared(ctx, n.config.Catalog, time.Now, n.log)
+	if err == nil {
+		states.Tell(n.shared.PublishRecords)
+	}
+	return states, err
 }
 
 // wire connects the parts and brings the catalog up to the store's log.
@@ -364,9 +373,7 @@ func (n *node) mount(listeners *server.Listeners, secure *tls.Config) (*server.S
 		options.Discovery = discovery.New(s.List, c.AllowPrivate, time.Now)
 		n.subnets = network.NewSubnets(s, c.AllowPrivate, time.Now)
 	}
-	if n.states != nil {
-		options.States, options.Networks = n.states, network.New(n.states, n.catalog, n.subnets, time.Now)
-	}
+	options.States, options.Networks = n.states, network.New(n.states, n.catalog, n.subnets, time.Now)
 	api := httpapi.New(n.query, n.ingest, n.live, options)
 	if err := n.metrics.Gauges(func() []selfmetrics.Gauge { return gauges.Answers(api.Stats()) }); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
@@ -513,9 +520,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		gauges.Ingest(n.ingest.Stats()),
 		gauges.Files(n.blobs.Damaged()),
 	)
-	if n.states != nil {
-		all = append(all, gauges.States(n.states.Stats(), n.states.Health(), n.states.Broken() != nil)...)
-	}
+	all = append(all, gauges.States(n.states.Stats(), n.states.Health(), n.states.Broken() != nil)...)
 	return append(all, n.sharedGauges()...)
 }
 

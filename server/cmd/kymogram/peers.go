@@ -11,6 +11,7 @@ func (n *node) hear(ctx context.Context, c postgres.Change) error {
 	if c.Lost {
 		n.keyring.AllChanged()
 		n.live.Reset()
+		n.states.Missed()
 		return n.ingest.Moved(ctx, nil)
 	}
 	for _, id := range c.Keys {
@@ -18,6 +19,9 @@ func (n *node) hear(ctx context.Context, c postgres.Change) error {
 	}
 	for _, change := range c.News {
 		n.live.Publish(change)
+	}
+	for _, p := range c.Records {
+		n.states.Heard(p.Workspace, p.Project)
 	}
 	if len(c.Runs) == 0 {
 		return nil

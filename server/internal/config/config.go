@@ -205,8 +205,6 @@ func (c *Config) checkStore() error {
 		return invalid("store: points in ClickHouse need runs in PostgreSQL").WithHint("give --catalog postgres://USER@HOST/DATABASE too")
 	case c.Retention.Bytes != 0:
 		return invalid("retention.bytes: ClickHouse does not say how many bytes a run takes").WithHint("use retention.age with --store")
-	case c.State.Log:
-		return invalid("state.log: signed records are not kept with --store").WithHint("serve without --store for signed records")
 	}
 	return nil
 }

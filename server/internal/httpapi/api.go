@@ -59,9 +59,9 @@ type Options struct {
 	Waits     int64     // default 4,096
 	Files     Files     // nil: renderings and files are listed and cannot be read
 	Discovery Discovery // nil: the server knows no chain
-	States    States    // nil: the server keeps no signed records
-	Tree      TreeLog   // nil: the server keeps no Merkle log
-	Networks  Networks  // nil too
+	States    States
+	Tree      TreeLog // nil: the server keeps no Merkle log
+	Networks  Networks
 	Log       *slog.Logger
 }
 

@@ -35,9 +35,6 @@ func (a *API) network(w http.ResponseWriter, r *http.Request) error {
 	if err := a.query.Allow(r.Context(), q.Workspace, q.Project); err != nil {
 		return err
 	}
-	if a.options.Networks == nil {
-		return errNoRecords()
-	}
 	if q.Wait > 0 {
 		end, err := a.waits.Try(r.Context(), 1)
 		if err != nil {

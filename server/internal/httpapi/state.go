@@ -39,19 +39,6 @@ type States interface {
 	Wait(ctx context.Context, workspace, project string, f state.Filter) error
 }
 
-// kept answers every request of a server that keeps no records.
-func (a *API) kept() error {
-	if a.options.States == nil {
-		return errNoRecords()
-	}
-	return nil
-}
-
-func errNoRecords() error {
-	return model.Errorf(model.CodeNotFound, "this server keeps no signed records").
-		WithHint("They need a server that keeps its points in its data folder, without --store.")
-}
-
 type takenDoc struct {
 	Sequence uint64     `json:"sequence"`
 	Hash     state.Hash `json:"hash"`
@@ -69,9 +56,6 @@ func (a *API) putState(w http.ResponseWriter, r *http.Request) error {
 		return p.err
 	}
 	id, err := runID(r)
-	if err == nil {
-		err = a.kept()
-	}
 	if err != nil {
 		return err
 	}
@@ -106,19 +90,11 @@ func writeConflict(w http.ResponseWriter, c *state.Conflict) error {
 	}{errorDoc{e}, headDoc{c.Head}})
 }
 
-// stateRun finds the run of a request that reads records.
-func (a *API) stateRun(r *http.Request) (id model.RunID, err error) {
-	if err := a.kept(); err != nil {
-		return id, err
-	}
-	return a.locate(r)
-}
-
 func (a *API) state(w http.ResponseWriter, r *http.Request) error {
 	if p := readParams(r); p.err != nil {
 		return p.err
 	}
-	id, err := a.stateRun(r)
+	id, err := a.locate(r)
 	if err != nil {
 		return err
 	}
@@ -143,7 +119,7 @@ func (a *API) stateHistory(w http.ResponseWriter, r *http.Request) error {
 	if p.err != nil {
 		return p.err
 	}
-	id, err := a.stateRun(r)
+	id, err := a.locate(r)
 	if err != nil {
 		return err
 	}
@@ -169,7 +145,7 @@ func (a *API) states(w http.ResponseWriter, r *http.Request) error {
 		return p.err
 	}
 	workspace, project := r.PathValue("workspace"), r.PathValue("project")
-	if err := errors.Join(a.query.Allow(r.Context(), workspace, project), a.kept()); err != nil {
+	if err := a.query.Allow(r.Context(), workspace, project); err != nil {
 		return err
 	}
 	if wait > 0 {

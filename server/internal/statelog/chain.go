@@ -40,7 +40,7 @@ func (l *Log) chain(ctx context.Context, of chainOf, below uint64) (h state.Hash
 	if links = links[:before:before]; before > 0 {
 		from, h = links[before-1].next, links[before-1].hash
 	}
-	rows, err := l.db.QueryContext(ctx, `SELECT r.idx, r.hash FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run `+firstOf+`
+	rows, err := l.base.QueryContext(ctx, `SELECT r.idx, r.hash FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run `+firstOf+`
 		WHERE r.project = ?1 AND r.fork = 1 AND r.idx >= ?5 AND r.idx < ?2 AND `+wanted+` ORDER BY r.idx`,
 		of.project, min(below, state.MaxNumber), of.role, of.netuid, min(from, state.MaxNumber))
 	if err != nil {

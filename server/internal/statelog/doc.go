@@ -10,11 +10,14 @@
 // What holds: a record that was taken is on disk before the answer, and is never
 // changed or deleted. Payloads of old records go when those of one run exceed
 // [KeptPayload]; the record with its hash and its signature stays. [Log.Verify]
-// checks every byte by the signatures. Everything lies in one SQLite file, and what
-// was taken and signed also in its mirror (package mirror), written first: a file that
-// is damaged, missing or behind is made anew from it at the start. No head is signed
-// over a record that is missing, nor beside a head that was signed before.
+// checks every byte by the signatures. No head is signed over a record that is missing,
+// nor beside a head that was signed or given out before.
 //
-// Start at [Log.Put]; schema.go has the tables,
-// heal.go how file and mirror are made to agree.
+// The rules are SQL that two databases take. A server of its own has one SQLite file, and
+// what was taken and signed also in its mirror (package mirror), written first: a file that
+// is damaged, missing or behind is made anew from it at the start. Servers that share a
+// store have PostgreSQL, where whoever writes to a project locks its row first.
+//
+// Start at [Log.Put]; schema.go has the tables, file.go and database.go are where they lie,
+// heal.go is how file and mirror are made to agree.
 package statelog

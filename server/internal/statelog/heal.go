@@ -8,8 +8,10 @@ import (
 	"hash/maphash"
 	"io/fs"
 	"log/slog"
+	"math/bits"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -109,8 +111,8 @@ func (v *verdict) scan(ctx context.Context, db *sql.DB, have *content) error {
 	return nil
 }
 
-func addAll(ctx context.Context, db *sql.DB, have *content) error {
-	for row, err := range everyRow(ctx, db) {
+func addAll(ctx context.Context, q querier, have *content) error {
+	for row, err := range everyRow(ctx, q) {
 		if err == nil {
 			err = have.add(row)
 		}
@@ -479,4 +481,43 @@ func repair(ctx context.Context, path string, only bool, log *slog.Logger) (*Hea
 		return h, nil
 	}
 	return h, h.rebuild(ctx, path)
+}
+
+// regrow forgets the tree of each project that lacks a node: the next head makes it
+// anew from the records, and must have the root that was signed.
+func (f *file) regrow(ctx context.Context) error {
+	torn, err := tornTrees(ctx, f.DB)
+	if err != nil || len(torn) == 0 {
+		return err
+	}
+	for id, name := range torn {
+		f.health.Regrown = append(f.health.Regrown, name)
+		f.log.Warn("nodes of the Merkle log are missing: it is made anew from the records", "project", name, "file", f.path)
+		if _, err := f.ExecContext(ctx, `UPDATE projects SET tree_size = 0 WHERE id = ?1; DELETE FROM nodes WHERE project = ?1`, id); err != nil {
+			return err
+		}
+	}
+	slices.Sort(f.health.Regrown)
+	return nil
+}
+
+// tornTrees are the projects whose tree has not the number of nodes that its size needs.
+func tornTrees(ctx context.Context, q querier) (map[int64]string, error) {
+	rows, err := q.QueryContext(ctx, `SELECT id, workspace || '/' || project, tree_size, (SELECT count(*) FROM nodes n WHERE n.project = p.id) FROM projects p`)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	torn := map[int64]string{}
+	for rows.Next() {
+		var id, size, nodes int64
+		var name string
+		if err := rows.Scan(&id, &name, &size, &nodes); err != nil {
+			return nil, err
+		}
+		if nodes != 2*size-int64(bits.OnesCount64(uint64(size))) {
+			torn[id] = name
+		}
+	}
+	return torn, rows.Err()
 }

@@ -38,7 +38,7 @@ func (l *Log) judge(ctx context.Context, run model.RunID, page []state.Entry) er
 
 // older is the newest record of a run's history below a sequence, nil for none.
 func (l *Log) older(ctx context.Context, run model.RunID, below uint64) (found *state.Entry, err error) {
-	err = scan(ctx, l.db, func(e *state.Entry) bool {
+	err = scan(ctx, l.base, func(e *state.Entry) bool {
 		found = e
 		return false
 	}, `SELECT `+columns+` FROM records WHERE run = ? AND sequence < ? AND fork = 0 ORDER BY sequence DESC LIMIT 1`, run[:], min(below, math.MaxInt64))

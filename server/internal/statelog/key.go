@@ -20,30 +20,44 @@ func errForeignKey() error {
 		WithHint("restore log.key from a backup; delete it only if witnesses shall see a new log")
 }
 
-// OpenTree is the Merkle log with the key in a file, which the first start makes.
+func errForeignKeyThere() error {
+	return model.Errorf(model.CodeUnavailable, "the key in state_key is not the one that signed the heads of the Merkle log so far").
+		WithHint("restore the database from a backup; docs/scale-out.md says how to begin a new log, which witnesses see")
+}
+
+// OpenTree is the Merkle log. Its key is in a file, which the first start makes. That of
+// records in a database is there, and the file is not looked at.
 func (l *Log) OpenTree(ctx context.Context, path string) (*Tree, error) {
+	if d, ok := l.base.(*database); ok {
+		key, err := d.key(ctx, newSeed())
+		if err != nil {
+			return nil, l.failure("read the log's key", err)
+		}
+		tree := l.Tree(key)
+		return tree, tree.begin(ctx, false, errForeignKeyThere())
+	}
 	_, missing := os.Stat(path)
 	key, err := SigningKey(path)
 	if err != nil {
 		return nil, err
 	}
 	tree := l.Tree(key)
-	return tree, tree.begin(ctx, errors.Is(missing, fs.ErrNotExist))
+	return tree, tree.begin(ctx, errors.Is(missing, fs.ErrNotExist), errForeignKey())
 }
 
 // begin compares the key with the newest head that was signed. A key that was made just
 // now begins new logs; any other that did not sign it signs nothing: a bit of its file
 // may be wrong, and witnesses would see a server that began anew.
-func (t *Tree) begin(ctx context.Context, made bool) error {
-	if t.log.broken != nil {
+func (t *Tree) begin(ctx context.Context, made bool, foreign error) error {
+	if t.log.Broken() != nil {
 		return nil // its calls say why
 	}
-	signed, err := newestIsOf(ctx, t.log.db, t.public())
+	signed, err := newestIsOf(ctx, t.log.base, t.public())
 	if err != nil || signed {
-		return failure("read the newest tree head", err)
+		return t.log.failure("read the newest tree head", err)
 	}
 	if !made {
-		t.refused = errForeignKey()
+		t.refused = foreign
 		t.log.log.Error("no head of the Merkle log is signed; everything else is served", "err", t.refused)
 		return nil
 	}
@@ -60,9 +74,9 @@ type signedProject struct {
 
 // renewAll forgets the heads of every project.
 func (t *Tree) renewAll(ctx context.Context) error {
-	all, err := signedProjects(ctx, t.log.db)
+	all, err := signedProjects(ctx, t.log.base)
 	if err != nil {
-		return failure("list the tree heads", err)
+		return t.log.failure("list the tree heads", err)
 	}
 	for _, p := range all {
 		if err := t.renew(ctx, p.project, p.workspace, p.name); err != nil {
@@ -89,7 +103,7 @@ func signedProjects(ctx context.Context, q querier) (all []signedProject, err er
 }
 
 // newestIsOf says that a key signed the newest head of a file, or that there is none.
-func newestIsOf(ctx context.Context, q rowQuerier, key ed25519.PublicKey) (bool, error) {
+func newestIsOf(ctx context.Context, q querier, key ed25519.PublicKey) (bool, error) {
 	h := transparency.SignedHead{Key: transparency.PublicKey(key)}
 	var hash, signature []byte
 	err := q.QueryRowContext(ctx, `SELECT p.workspace, p.project, h.size, h.root, h.time_ms, h.signature FROM heads h JOIN projects p ON p.id = h.project ORDER BY h.time_ms DESC LIMIT 1`).
@@ -147,18 +161,27 @@ func SigningKey(path string) (ed25519.PrivateKey, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("read the log's key: %w", err)
 	}
-	seed = make([]byte, ed25519.SeedSize)
+	seed = newSeed()
+	return ed25519.NewKeyFromSeed(seed), writeKey(path, seed)
+}
+
+func newSeed() []byte {
+	seed := make([]byte, ed25519.SeedSize)
 	_, _ = rand.Read(seed) // never fails, see crypto/rand
+	return seed
+}
+
+func writeKey(path string, seed []byte) error {
 	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("write the log's key: %w", err)
+		return fmt.Errorf("write the log's key: %w", err)
 	}
 	_, err = f.Write(seed)
 	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
 		err = os.Rename(path+".new", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("write the log's key: %w", err)
+		return fmt.Errorf("write the log's key: %w", err)
 	}
-	return ed25519.NewKeyFromSeed(seed), nil
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,9 +15,9 @@ import (
 )
 
 // Old payloads go when they are too many; records, hashes and signatures stay.
-func TestOldPayloadsGo(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.db")
-	l := openLog(t, path)
+func oldPayloadsGo(t *testing.T, in makes) {
+	at := in(t)
+	l := at.open(t)
 	const extra = 3
 	count := statelog.KeptPayload/state.MaxPayload + extra
 	var on *state.Envelope
@@ -52,16 +51,16 @@ func TestOldPayloadsGo(t *testing.T) {
 	if entries != count || dropped == 0 || dropped > extra {
 		t.Errorf("%d records, %d of them without payload", entries, dropped)
 	}
-	if i := inspect(t, path); len(i.Damage) != 0 {
+	if i := at.verify(t); len(i.Damage) != 0 {
 		t.Errorf("%v", i.Damage)
 	}
 }
 
 // The payloads of a pair that proves something stay, however much its signer adds: who
 // reads for the first time can check it.
-func TestPayloadsOfEvidenceStay(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.db")
-	l := openLog(t, path)
+func evidenceStays(t *testing.T, in makes) {
+	at := in(t)
+	l := at.open(t)
 	base := signed(t, run(1), 1, nil, `{"n":0}`)
 	put(t, l, run(1), base)
 	on := signed(t, run(1), 1, base, `{"n":1}`)
@@ -85,16 +84,71 @@ func TestPayloadsOfEvidenceStay(t *testing.T) {
 	if err != nil || !history.Entries[0].Dropped || history.Entries[1].Dropped || history.Entries[2].Dropped || !history.Entries[3].Dropped {
 		t.Errorf("the wrong payloads went: %v", err)
 	}
-	if i := inspect(t, path); len(i.Damage) != 0 {
+	if i := at.verify(t); len(i.Damage) != 0 {
 		t.Errorf("%v", i.Damage)
+	}
+}
+
+// largePages has more than a page holds, of small and of large records.
+func largePages(t *testing.T, in makes) {
+	l := in(t).open(t)
+	const runs = 70
+	var on *state.Envelope
+	for n := range byte(runs) {
+		put(t, l, run(n+2), signed(t, run(n+2), n+2, nil, `{"pad":"`+strings.Repeat("x", 100_000)+`"}`))
+		on = signed(t, run(1), 1, on, `{"pad":"`+strings.Repeat("y", 100_000)+`"}`)
+		put(t, l, run(1), on)
+	}
+	var seen []uint64
+	pages := 0
+	for since, more := uint64(0), true; more; pages++ {
+		p, err := l.List(t.Context(), "lab", "net", state.Filter{Since: since})
+		if err != nil || len(p.Entries) > 45 {
+			t.Fatalf("%d records, %v", len(p.Entries), err)
+		}
+		for _, e := range p.Entries {
+			seen = append(seen, e.Index)
+		}
+		since, more = p.Next, p.More
+	}
+	want := []uint64{2*runs - 1}
+	for n := range uint64(runs) {
+		want = append(want, 2*n)
+	}
+	slices.Sort(want)
+	if !slices.Equal(seen, want) || pages != 2 {
+		t.Errorf("%d pages have %v", pages, seen)
+	}
+	if p, err := l.List(t.Context(), "lab", "net", state.Filter{Bare: true}); err != nil || len(p.Entries) != runs+1 || p.More {
+		t.Errorf("a bare list has %d, %v", len(p.Entries), err)
+	}
+	for _, span := range []state.Span{{}, {Before: state.MaxNumber}} {
+		sum := 0
+		for more := true; more; {
+			p, err := l.History(t.Context(), run(1).ID, span)
+			if err != nil || len(p.Entries) > 45 {
+				t.Fatalf("%d records, %v", len(p.Entries), err)
+			}
+			for _, e := range p.Entries {
+				sum += int(e.Sequence)
+			}
+			if more = p.More; span.Before > 0 {
+				span.Before = p.Next
+			} else {
+				span.After = p.Next
+			}
+		}
+		if sum != runs*(runs+1)/2 {
+			t.Errorf("%+v: the sequences' sum is %d", span, sum)
+		}
 	}
 }
 
 // Signers with one hotkey race: each record is taken once, in one chain, and the
 // losers sign again.
-func TestSignersWithOneHotkeyRace(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.db")
-	l := openLog(t, path)
+func signersRace(t *testing.T, in makes) {
+	at := in(t)
+	l := at.open(t)
 	const signers, each = 4, 15
 	var all sync.WaitGroup
 	for n := range signers {
@@ -142,7 +196,7 @@ func TestSignersWithOneHotkeyRace(t *testing.T) {
 	if taken != signers*each {
 		t.Errorf("%d records", taken)
 	}
-	if i := inspect(t, path); len(i.Damage) != 0 {
+	if i := at.verify(t); len(i.Damage) != 0 {
 		t.Errorf("%v", i.Damage)
 	}
 	if s := l.Stats(); s.Taken != signers*each || s.Refused != 0 {
@@ -170,8 +224,8 @@ func (b *bin) Gone(_ context.Context, ids []model.RunID) (gone []model.RunID, _ 
 }
 
 // Lists name deleted runs, and ask about each run once, however often they are read.
-func TestListsAskOnceAboutARun(t *testing.T) {
-	l, b := newLog(t), &bin{gone: map[model.RunID]bool{}}
+func listsAskOnce(t *testing.T, in makes) {
+	l, b := in(t).open(t), &bin{gone: map[model.RunID]bool{}}
 	l.Heed(b)
 	list := func(asked int, want ...model.RunID) {
 		t.Helper()

@@ -55,27 +55,27 @@ func length(ctx context.Context, db *sql.DB) (n uint64, err error) {
 
 // openMark tells when records are gone, and begins to note how many there are. Records
 // are kept without it, too.
-func (l *Log) openMark(ctx context.Context) (err error) {
-	if l.length, err = length(ctx, l.db); err != nil || l.markPath == "" {
+func (f *file) openMark(ctx context.Context) (err error) {
+	if f.length, err = length(ctx, f.DB); err != nil || f.markPath == "" {
 		return err
 	}
-	if l.health.Older = older(mirror.ReadMark(l.markPath).LSN, l.length); l.health.Older != "" {
-		l.log.Error("the state records are older than they were", "why", l.health.Older, "file", l.path)
+	if f.health.Older = older(mirror.ReadMark(f.markPath).LSN, f.length); f.health.Older != "" {
+		f.log.Error("the state records are older than they were", "why", f.health.Older, "file", f.path)
 	}
-	err = os.MkdirAll(filepath.Dir(l.markPath), 0o700)
+	err = os.MkdirAll(filepath.Dir(f.markPath), 0o700)
 	if err == nil {
-		l.mark, err = os.OpenFile(l.markPath, os.O_RDWR|os.O_CREATE, 0o600)
+		f.mark, err = os.OpenFile(f.markPath, os.O_RDWR|os.O_CREATE, 0o600)
 	}
 	if err != nil {
-		l.log.Warn("the mark of the state records cannot be written: older copies of them would not be noticed", "err", err)
+		f.log.Warn("the mark of the state records cannot be written: older copies of them would not be noticed", "err", err)
 	}
-	l.note(0)
+	f.note(0)
 	return nil
 }
 
 // note counts records that are durable.
-func (l *Log) note(more uint64) {
-	if l.length += more; l.mark != nil {
-		_ = mirror.WriteMark(l.mark, mirror.Position{LSN: l.length}) // without it only older copies are not noticed
+func (f *file) note(more uint64) {
+	if f.length += more; f.mark != nil {
+		_ = mirror.WriteMark(f.mark, mirror.Position{LSN: f.length}) // without it only older copies are not noticed
 	}
 }

@@ -41,13 +41,17 @@ func nullable(payload []byte) any {
 	return payload
 }
 
-func recordRow(workspace, project string, e *state.Entry) (mirror.Row, error) {
-	var fork int64
-	if e.Fork {
-		fork = 1
+// truth is how both databases keep it.
+func truth(yes bool) int64 {
+	if yes {
+		return 1
 	}
+	return 0
+}
+
+func recordRow(workspace, project string, e *state.Entry) (mirror.Row, error) {
 	return rowOf(rowRecord, []any{workspace, project, int64(e.Index)},
-		[]any{e.RunID[:], e.ReceivedNs, fork, e.Record, e.Signature[:], nullable(e.Payload)})
+		[]any{e.RunID[:], e.ReceivedNs, truth(e.Fork), e.Record, e.Signature[:], nullable(e.Payload)})
 }
 
 func headRow(h *transparency.SignedHead) (mirror.Row, error) {
@@ -59,7 +63,7 @@ func cosignatureRow(workspace, project string, size uint64, c transparency.Cosig
 }
 
 // load stores a row of the mirror, and what follows from it. A row that is there stays.
-func load(ctx context.Context, tx *sql.Tx, r mirror.Row) error {
+func load(ctx context.Context, tx transaction, r mirror.Row) error {
 	key, err := mirror.Values(r.Key)
 	if err != nil {
 		return err
@@ -73,7 +77,7 @@ func load(ctx context.Context, tx *sql.Tx, r mirror.Row) error {
 		return fmt.Errorf("a row of %q has %d and %d values", r.Table, len(key), len(values))
 	}
 	var id int64
-	_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO projects (workspace, project) VALUES (?, ?)`, key[0], key[1])
+	_, err = tx.ExecContext(ctx, `INSERT INTO projects (workspace, project) VALUES (?, ?) ON CONFLICT DO NOTHING`, key[0], key[1])
 	if err == nil {
 		err = tx.QueryRowContext(ctx, `SELECT id FROM projects WHERE workspace = ? AND project = ?`, key[0], key[1]).Scan(&id)
 	}
@@ -85,26 +89,40 @@ func load(ctx context.Context, tx *sql.Tx, r mirror.Row) error {
 		return loadRecord(ctx, tx, id, key[2], values)
 	case rowHead:
 		// A head that is longer than the log makes a gap, and nothing is signed over a gap.
-		_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO heads (project, size, root, time_ms, signature) VALUES (?1, ?2, ?3, ?4, ?5);
-			UPDATE projects SET size = max(size, ?2) WHERE id = ?1`, id, key[2], values[0], values[1], values[2])
+		_, err = tx.ExecContext(ctx, `INSERT INTO heads (project, size, root, time_ms, signature) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, id, key[2], values[0], values[1], values[2])
+		if err == nil {
+			err = reach(ctx, tx, id, key[2])
+		}
 	case rowCosignature:
-		_, err = tx.ExecContext(ctx, `INSERT OR IGNORE INTO cosignatures (project, size, hotkey, signature) VALUES (?, ?, ?, ?)`, id, key[2], key[3], values[0])
+		_, err = tx.ExecContext(ctx, `INSERT INTO cosignatures (project, size, hotkey, signature) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`, id, key[2], key[3], values[0])
 	case rowRenewed:
-		_, err = tx.ExecContext(ctx, forgetHeads, id)
+		err = forgetHeads(ctx, tx, id)
 	}
 	return err
 }
 
-const forgetHeads = `DELETE FROM heads WHERE project = ?1; DELETE FROM cosignatures WHERE project = ?1`
+// reach makes a project have at least a size.
+func reach(ctx context.Context, tx transaction, id int64, size any) error {
+	_, err := tx.ExecContext(ctx, `UPDATE projects SET size = ?2 WHERE id = ?1 AND size < ?2`, id, size)
+	return err
+}
 
-func loadRecord(ctx context.Context, tx *sql.Tx, id int64, index any, v []any) error {
+func forgetHeads(ctx context.Context, tx transaction, id int64) error {
+	_, err := tx.ExecContext(ctx, `DELETE FROM heads WHERE project = ?`, id)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, `DELETE FROM cosignatures WHERE project = ?`, id)
+	}
+	return err
+}
+
+func loadRecord(ctx context.Context, tx transaction, id int64, index any, v []any) error {
 	raw, _ := v[3].([]byte)
 	r, err := state.Decode(raw)
 	if err != nil {
 		return err
 	}
 	hash := (&state.Envelope{Record: raw}).Hash()
-	done, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO records (project, idx, run, sequence, hash, received_ns, fork, record, signature, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	done, err := tx.ExecContext(ctx, `INSERT INTO records (project, idx, run, sequence, hash, received_ns, fork, record, signature, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
 		id, index, v[0], r.Sequence, hash[:], v[1], v[2], raw, v[4], v[5])
 	if err != nil {
 		return err
@@ -115,11 +133,11 @@ func loadRecord(ctx context.Context, tx *sql.Tx, id int64, index any, v []any) e
 	payload, _ := v[5].([]byte)
 	fork, _ := v[2].(int64)
 	kept := int64(len(payload)) * (1 - fork)
-	_, err = tx.ExecContext(ctx, `INSERT INTO runs (run, project, idx, role, netuid, hotkey, records, forks, payload_bytes, kept_from) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, 0)
-		ON CONFLICT (run) DO UPDATE SET records = records + 1, forks = forks + excluded.forks, payload_bytes = payload_bytes + excluded.payload_bytes,
-		idx = CASE excluded.forks WHEN 0 THEN max(idx, excluded.idx) ELSE idx END`, v[0], id, index, r.Role, r.Netuid, r.Hotkey[:], fork, kept)
-	if err == nil {
-		_, err = tx.ExecContext(ctx, `UPDATE projects SET size = max(size, ? + 1) WHERE id = ?`, index, id)
+	_, err = tx.ExecContext(ctx, `INSERT INTO runs AS u (run, project, idx, role, netuid, hotkey, records, forks, payload_bytes, kept_from) VALUES (?, ?, ?, ?, ?, ?, 1, ?, ?, 0)
+		ON CONFLICT (run) DO UPDATE SET records = u.records + 1, forks = u.forks + excluded.forks, payload_bytes = u.payload_bytes + excluded.payload_bytes,
+		idx = CASE WHEN excluded.forks = 0 AND excluded.idx > u.idx THEN excluded.idx ELSE u.idx END`, v[0], id, index, r.Role, r.Netuid, r.Hotkey[:], fork, kept)
+	if at, ok := index.(int64); err == nil && ok {
+		err = reach(ctx, tx, id, at+1)
 	}
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/internal/wallet"
 	"github.com/kymogram/kymogram/server/internal/catalog"
+	"github.com/kymogram/kymogram/server/internal/catalog/mirror"
 )
 
 // putting is one Put in its transaction.
@@ -24,9 +25,10 @@ type putting struct {
 	e      *state.Envelope
 	record *state.Record
 
-	project, size int64
-	at            *standing
-	head          *state.Entry
+	project
+	at   standing
+	head *state.Entry
+	fork bool // it was kept as evidence
 }
 
 // standing is what the table runs holds of a run.
@@ -62,11 +64,11 @@ func (l *Log) put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*st
 	if err := errors.Join(expect.Check(record.Place), state.CheckPayload(e.Payload), says(record, e.Payload), inTime(record, l.now())); err != nil {
 		return nil, refused(err)
 	}
-	p := &putting{log: l, run: run, e: e, record: record}
+	var p *putting
 	var taken *state.Entry
 	var conflict error // with the evidence committed
 	err = l.write(ctx, "put a record", func(tx *change) (err error) {
-		p.tx, conflict = tx, nil
+		p, conflict = &putting{log: l, tx: tx, run: run, e: e, record: record}, nil
 		taken, err = p.do(ctx)
 		if c := (*state.Conflict)(nil); errors.As(err, &c) {
 			conflict, err = c, nil
@@ -76,7 +78,10 @@ func (l *Log) put(ctx context.Context, run *catalog.Run, e *state.Envelope) (*st
 	if err != nil {
 		return nil, err
 	}
-	l.wake(run.Workspace + "/" + run.Project) // also for evidence
+	if p.fork {
+		l.forks.Add(1)
+	}
+	l.took(run.Workspace, run.Project) // also for evidence
 	return taken, conflict
 }
 
@@ -129,7 +134,10 @@ func refused(err error) error {
 		WithHint("sign it again for this run, with a clock that is right")
 }
 
-func (p *putting) do(ctx context.Context) (*state.Entry, error) {
+func (p *putting) do(ctx context.Context) (_ *state.Entry, err error) {
+	if p.project, err = p.tx.hold(ctx, p.run.Workspace, p.run.Project); err != nil {
+		return nil, err
+	}
 	known, err := find(ctx, p.tx, `run = ? AND sequence = ? AND hash = ?`, p.run.ID[:], p.record.Sequence, hashOf(p.e))
 	if err != nil || known != nil && !known.Fork {
 		return known, err
@@ -157,24 +165,15 @@ func hashOf(e *state.Envelope) []byte {
 	return h[:]
 }
 
-// look reads where project and run stand, and makes the project.
+// look reads where the run stands.
 func (p *putting) look(ctx context.Context) error {
-	_, err := p.tx.ExecContext(ctx, `INSERT OR IGNORE INTO projects (workspace, project) VALUES (?, ?)`, p.run.Workspace, p.run.Project)
-	if err != nil {
-		return err
-	}
-	err = p.tx.QueryRowContext(ctx, `SELECT id, size FROM projects WHERE workspace = ? AND project = ?`, p.run.Workspace, p.run.Project).Scan(&p.project, &p.size)
-	if err != nil {
-		return err
-	}
-	p.at = new(standing)
-	err = p.tx.QueryRowContext(ctx, `SELECT idx, records, forks, payload_bytes, kept_from FROM runs WHERE run = ?`, p.run.ID[:]).
+	err := p.tx.QueryRowContext(ctx, `SELECT idx, records, forks, payload_bytes, kept_from FROM runs WHERE run = ?`, p.run.ID[:]).
 		Scan(&p.at.idx, &p.at.records, &p.at.forks, &p.at.bytes, &p.at.keptFrom)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil
 	}
 	if err == nil {
-		p.head, err = find(ctx, p.tx, `project = ? AND idx = ?`, p.project, p.at.idx)
+		p.head, err = find(ctx, p.tx, `project = ? AND idx = ?`, p.id, p.at.idx)
 	}
 	if err == nil && p.head == nil {
 		return fmt.Errorf("the newest record of run %s is missing: run `kymogram data verify`", p.run.ID)
@@ -214,9 +213,8 @@ func (p *putting) evidence(ctx context.Context) error {
 	if err != nil || twin == nil || p.at.forks >= MaxForks {
 		return err
 	}
-	if _, err = p.add(ctx, true); err == nil {
-		p.log.forks.Add(1)
-	}
+	_, err = p.add(ctx, true)
+	p.fork = err == nil
 	return err
 }
 
@@ -231,12 +229,12 @@ func (p *putting) add(ctx context.Context, fork bool) (*state.Entry, error) {
 		Sequence: p.record.Sequence, Digest: p.e.Hash(), Hotkey: p.record.Hotkey.String(), Role: p.record.Role, Fork: fork,
 	}}
 	_, err := p.tx.ExecContext(ctx, `INSERT INTO records (project, idx, run, sequence, hash, received_ns, fork, record, signature, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		p.project, p.size, p.run.ID[:], entry.Sequence, entry.Digest[:], entry.ReceivedNs, fork, entry.Record, entry.Signature[:], entry.Payload)
+		p.id, p.size, p.run.ID[:], entry.Sequence, entry.Digest[:], entry.ReceivedNs, truth(fork), entry.Record, entry.Signature[:], nullable(entry.Payload))
 	if err == nil {
-		err = p.tx.mirror(recordRow(p.run.Workspace, p.run.Project, entry))
+		err = p.tx.mirror(func() (mirror.Row, error) { return recordRow(p.run.Workspace, p.run.Project, entry) })
 	}
 	if err == nil {
-		_, err = p.tx.ExecContext(ctx, `UPDATE projects SET size = size + 1 WHERE id = ?`, p.project)
+		_, err = p.tx.ExecContext(ctx, `UPDATE projects SET size = size + 1 WHERE id = ?`, p.id)
 	}
 	if err != nil {
 		return nil, err
@@ -247,7 +245,7 @@ func (p *putting) add(ctx context.Context, fork bool) (*state.Entry, error) {
 
 // stand writes where the run stands now.
 func (p *putting) stand(ctx context.Context, fork bool) error {
-	at := *p.at
+	at := p.at
 	if at.records++; fork {
 		at.forks++
 	} else {
@@ -257,8 +255,9 @@ func (p *putting) stand(ctx context.Context, fork bool) error {
 	if err := p.compact(ctx, &at); err != nil {
 		return err
 	}
-	_, err := p.tx.ExecContext(ctx, `INSERT OR REPLACE INTO runs (run, project, idx, role, netuid, hotkey, records, forks, payload_bytes, kept_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		p.run.ID[:], p.project, at.idx, p.record.Role, p.record.Netuid, p.record.Hotkey[:], at.records, at.forks, at.bytes, at.keptFrom)
+	_, err := p.tx.ExecContext(ctx, `INSERT INTO runs (run, project, idx, role, netuid, hotkey, records, forks, payload_bytes, kept_from) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (run) DO UPDATE SET idx = excluded.idx, records = excluded.records, forks = excluded.forks, payload_bytes = excluded.payload_bytes, kept_from = excluded.kept_from`,
+		p.run.ID[:], p.id, at.idx, p.record.Role, p.record.Netuid, p.record.Hotkey[:], at.records, at.forks, at.bytes, at.keptFrom)
 	return err
 }
 
@@ -266,15 +265,15 @@ func (p *putting) stand(ctx context.Context, fork bool) error {
 // those of evidence: without both payloads of a pair nobody can check it.
 func (p *putting) compact(ctx context.Context, at *standing) error {
 	for at.bytes > KeptPayload {
-		var id, sequence, size int64
-		err := p.tx.QueryRowContext(ctx, `SELECT id, sequence, length(payload) FROM records
+		var index, sequence, size int64
+		err := p.tx.QueryRowContext(ctx, `SELECT idx, sequence, length(payload) FROM records r
 			WHERE run = ?1 AND sequence >= ?2 AND fork = 0 AND payload IS NOT NULL AND idx < ?3
-			AND NOT EXISTS (SELECT 1 FROM records f WHERE f.run = ?1 AND f.sequence = records.sequence AND f.fork = 1) ORDER BY sequence LIMIT 1`, p.run.ID[:], at.keptFrom, at.idx).Scan(&id, &sequence, &size)
+			AND NOT EXISTS (SELECT 1 FROM records f WHERE f.run = ?1 AND f.sequence = r.sequence AND f.fork = 1) ORDER BY sequence LIMIT 1`, p.run.ID[:], at.keptFrom, at.idx).Scan(&index, &sequence, &size)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
 		if err == nil {
-			_, err = p.tx.ExecContext(ctx, `UPDATE records SET payload = NULL WHERE id = ?`, id)
+			_, err = p.tx.ExecContext(ctx, `UPDATE records SET payload = NULL WHERE project = ? AND idx = ?`, p.id, index)
 		}
 		if err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -29,8 +28,6 @@ func openLog(t testing.TB, path string) *statelog.Log {
 	t.Cleanup(func() { _ = l.Close() })
 	return l
 }
-
-func newLog(t testing.TB) *statelog.Log { return openLog(t, filepath.Join(t.TempDir(), "state.db")) }
 
 func key(t testing.TB, n byte) *wallet.Key {
 	t.Helper()
@@ -78,9 +75,9 @@ func put(t testing.TB, l *statelog.Log, at *catalog.Run, e *state.Envelope) *sta
 	return entry
 }
 
-func TestARecordIsTakenOnTopOfTheNewest(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.db")
-	l := openLog(t, path)
+func takenOnTop(t *testing.T, in makes) {
+	at := in(t)
+	l := at.open(t)
 	first := signed(t, run(1), 1, nil, `{"a":1}`)
 	second := signed(t, run(1), 1, first, `{"a":2}`)
 	if e := put(t, l, run(1), first); e.Index != 0 || e.Sequence != 1 || e.Digest != first.Hash() {
@@ -93,7 +90,7 @@ func TestARecordIsTakenOnTopOfTheNewest(t *testing.T) {
 		t.Errorf("the first again is %+v", e)
 	}
 	_ = l.Close()
-	newest, err := openLog(t, path).Head(t.Context(), run(1).ID)
+	newest, err := at.open(t).Head(t.Context(), run(1).ID)
 	head := newest.Head
 	if err != nil || !head.Envelope.Equal(second) || head.Signature != second.Signature || head.Role != state.Validator {
 		t.Errorf("after a restart the head is %+v: %v", head, err)
@@ -102,8 +99,8 @@ func TestARecordIsTakenOnTopOfTheNewest(t *testing.T) {
 
 // A run that is named after a participant takes no record of a stranger, so that
 // nobody is kept out of the own run by who was faster.
-func TestARunIsTheOneItsNameSays(t *testing.T) {
-	l := newLog(t)
+func runOfItsName(t *testing.T, in makes) {
+	l := in(t).open(t)
 	own, stranger := key(t, 1).Account().String(), key(t, 2).Account().String()
 	for i, tt := range []struct {
 		name  string
@@ -127,8 +124,8 @@ func TestARunIsTheOneItsNameSays(t *testing.T) {
 }
 
 // A config section speaks for who signed it.
-func TestTheContentNamesItsSigner(t *testing.T) {
-	l := newLog(t)
+func contentNamesSigner(t *testing.T, in makes) {
+	l := in(t).open(t)
 	own, stranger := key(t, 1).Account().String(), key(t, 2).Account().String()
 	for i, tt := range []struct {
 		payload string
@@ -154,8 +151,8 @@ func TestTheContentNamesItsSigner(t *testing.T) {
 }
 
 // Who may write attributes can rename a run. Its signer goes on all the same.
-func TestARunThatIsRenamedStaysItsSigners(t *testing.T) {
-	l := newLog(t)
+func renamedRun(t *testing.T, in makes) {
+	l := in(t).open(t)
 	first := signed(t, run(1), 1, nil, `{}`)
 	put(t, l, run(1), first)
 	renamed := run(1)
@@ -163,9 +160,9 @@ func TestARunThatIsRenamedStaysItsSigners(t *testing.T) {
 	put(t, l, renamed, signed(t, run(1), 1, first, `{}`))
 }
 
-func TestConflictsCarryTheHeadAndKeepEvidence(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.db")
-	l, ctx := openLog(t, path), context.Background()
+func conflictsKeepEvidence(t *testing.T, in makes) {
+	at := in(t)
+	l, ctx := at.open(t), context.Background()
 	first := signed(t, run(1), 1, nil, `{"a":1}`)
 	conflict := func(what string, e *state.Envelope, head *state.Envelope) {
 		t.Helper()
@@ -208,13 +205,13 @@ func TestConflictsCarryTheHeadAndKeepEvidence(t *testing.T) {
 	if e := put(t, l, run(1), third); e.Index != 4 {
 		t.Errorf("after the evidence the next one is %+v", e)
 	}
-	if i := inspect(t, path); len(i.Damage) != 0 || i.Forks != 2 {
+	if i := at.verify(t); len(i.Damage) != 0 || i.Forks != 2 {
 		t.Errorf("evidence counts as damage: %+v", i)
 	}
 }
 
-func TestEvidenceIsBounded(t *testing.T) {
-	l := newLog(t)
+func boundedEvidence(t *testing.T, in makes) {
+	l := in(t).open(t)
 	first := signed(t, run(1), 1, nil, `{}`)
 	put(t, l, run(1), first)
 	for i := range 3 * statelog.MaxForks {
@@ -228,8 +225,8 @@ func TestEvidenceIsBounded(t *testing.T) {
 	}
 }
 
-func TestRecordsThatAreRefused(t *testing.T) {
-	l, day := newLog(t), uint64(86_400_000)
+func refusedRecords(t *testing.T, in makes) {
+	l, day := in(t).open(t), uint64(86_400_000)
 	put(t, l, run(1), signed(t, run(1), 1, nil, `{}`))
 	broken := signed(t, run(2), 1, nil, `{}`)
 	broken.Signature[5] ^= 1
@@ -256,8 +253,8 @@ func TestRecordsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestListAndWait(t *testing.T) {
-	l := newLog(t)
+func listAndWait(t *testing.T, in makes) {
+	l := in(t).open(t)
 	if p, err := l.List(t.Context(), "lab", "net", state.Filter{}); err != nil || len(p.Entries) != 0 || p.Next != 0 {
 		t.Errorf("an empty project: %+v %v", p, err)
 	}
@@ -304,8 +301,8 @@ func TestListAndWait(t *testing.T) {
 
 // Each record of a history has a verdict with a reason, also where a page begins in
 // the middle, and pages from the newest on have every record once.
-func TestEachRecordOfAHistoryHasAVerdict(t *testing.T) {
-	l := newLog(t)
+func verdictsOfHistory(t *testing.T, in makes) {
+	l := in(t).open(t)
 	var heads []*state.Envelope
 	var head *state.Envelope
 	for i := range 7 {
@@ -358,8 +355,8 @@ func TestEachRecordOfAHistoryHasAVerdict(t *testing.T) {
 // A list has each newest record and each pair of records with one sequence once, by
 // index, however small its pages are; the newest record of a run comes with the pair
 // that weighs most.
-func TestListsCarryTheEvidence(t *testing.T) {
-	l := newLog(t)
+func listsCarryEvidence(t *testing.T, in makes) {
+	l := in(t).open(t)
 	other := func(r *state.Record) { r.Machine = state.Machine{9} }
 	twice := func(at byte, signer byte, changes ...func(*state.Record)) (first *state.Envelope) {
 		first = signed(t, run(at), signer, nil, `{"a":1}`)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"math"
 	"slices"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -16,13 +17,12 @@ const (
 	DefaultPage = 1_000
 	MaxPage     = 10_000
 	pageBytes   = 4 << 20
+	// batch is how many rows are asked for at once: a database sends all of them, also when
+	// the first fill the page.
+	batch = 32
 )
 
 const columns = `idx, run, sequence, hash, received_ns, fork, record, signature, payload`
-
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
 
 // find reads one record, nil when there is none.
 func find(ctx context.Context, q querier, where string, args ...any) (found *state.Entry, err error) {
@@ -84,16 +84,16 @@ func damaged(index uint64, whose string, err error) error {
 // Head is the newest record of a run, nil when there is none, with what speaks
 // against it: an equivocation, else the newest shared key.
 func (l *Log) Head(ctx context.Context, run model.RunID) (n state.Newest, err error) {
-	n.Head, err = find(ctx, l.db, `(project, idx) = (SELECT project, idx FROM runs WHERE run = ?)`, run[:])
+	n.Head, err = find(ctx, l.base, `(project, idx) = (SELECT project, idx FROM runs WHERE run = ?)`, run[:])
 	if err == nil && n.Head != nil {
 		n.Evidence, err = l.against(ctx, n.Head)
 	}
-	return n, failure("read the newest record", err)
+	return n, l.failure("read the newest record", err)
 }
 
 // against is the pair of records that weighs most against a run's newest one.
 func (l *Log) against(ctx context.Context, head *state.Entry) ([]state.Evidence, error) {
-	rows, err := l.db.QueryContext(ctx, `SELECT r.`+prefixed+`, `+first+` FROM runs u
+	rows, err := l.base.QueryContext(ctx, `SELECT r.`+prefixed+`, `+first+` FROM runs u
 		CROSS JOIN records r INDEXED BY records_forked ON r.project = u.project AND r.fork = 1 AND r.run = u.run `+firstOf+`
 		WHERE u.run = ? AND u.forks > 0 ORDER BY r.idx`, head.RunID[:])
 	if err != nil {
@@ -153,27 +153,30 @@ func (l *Log) History(ctx context.Context, run model.RunID, span state.Span) (*s
 	if err != nil {
 		return nil, err
 	}
-	query, from := `sequence > ? ORDER BY sequence, idx`, span.After
+	query, from, index := `(sequence, idx) > (?, ?) ORDER BY sequence, idx`, span.After, int64(math.MaxInt64)
 	if span.Before > 0 {
-		query, from = `sequence < ? ORDER BY sequence DESC, idx DESC`, span.Before
+		query, from, index = `(sequence, idx) < (?, ?) ORDER BY sequence DESC, idx DESC`, span.Before, -1
 	}
 	p.Next = from
-	err = scan(ctx, l.db, func(e *state.Entry) bool {
-		if p.full() && e.Sequence != p.Next {
-			p.More = true
-			return false
-		}
-		p.add(e)
-		p.Next = e.Sequence
-		return true
-	}, `SELECT `+columns+` FROM records WHERE run = ? AND `+query, run[:], min(from, state.MaxNumber))
+	for n := batch; n == batch && !p.More && err == nil; {
+		n = 0
+		err = scan(ctx, l.base, func(e *state.Entry) bool {
+			if n++; p.full() && e.Sequence != p.Next {
+				p.More = true
+				return false
+			}
+			p.add(e)
+			p.Next, index = e.Sequence, int64(e.Index)
+			return true
+		}, `SELECT `+columns+` FROM records WHERE run = ? AND `+query+` LIMIT ?`, run[:], min(p.Next, state.MaxNumber), index, batch)
+	}
 	if span.Before > 0 {
 		slices.Reverse(p.Entries)
 	}
 	if err == nil {
 		err = l.judge(ctx, run, p.Entries)
 	}
-	return &p.Page, failure("read the history", err)
+	return &p.Page, l.failure("read the history", err)
 }
 
 // first are the columns of the record that a sequence had first, whose payload may be
@@ -190,7 +193,7 @@ const listed = `SELECT u.` + listedColumns + `, NULL, NULL, NULL FROM runs u CRO
 	WHERE u.project = ?1 AND u.idx >= ?2 AND ` + wanted + `
 UNION ALL SELECT r.` + listedColumns + `, a.record, a.signature, CASE WHEN ?5 THEN NULL ELSE a.payload END FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run ` + firstOf + `
 	WHERE r.project = ?1 AND r.fork = 1 AND r.idx >= ?2 AND ` + wanted + `
-ORDER BY 1`
+ORDER BY 1 LIMIT ?6`
 
 // listedColumns are columns without the payload where a list is bare: no byte of it is read.
 const listedColumns = withoutPayload + `CASE WHEN ?5 THEN NULL ELSE r.payload END`
@@ -221,20 +224,19 @@ func (l *Log) List(ctx context.Context, workspace, project string, f state.Filte
 	}
 	p.Next, p.Evidence, p.bare = f.Since, []state.Evidence{}, f.Bare
 	var id int64
-	err = l.db.QueryRowContext(ctx, `SELECT id, size FROM projects WHERE workspace = ? AND project = ?`, workspace, project).Scan(&id, &p.Size)
+	err = l.base.QueryRowContext(ctx, `SELECT id, size FROM projects WHERE workspace = ? AND project = ?`, workspace, project).Scan(&id, &p.Size)
 	if errors.Is(err, sql.ErrNoRows) {
 		return &p.Page, nil
 	}
 	if err != nil {
-		return nil, failure("find the project", err)
+		return nil, l.failure("find the project", err)
 	}
 	netuid := -1
 	if f.Netuid != nil {
 		netuid = int(*f.Netuid)
 	}
-	rows, err := l.db.QueryContext(ctx, listed, id, min(f.Since, state.MaxNumber), f.Role, netuid, f.Bare)
-	if err == nil {
-		err = p.list(rows)
+	for n := batch; n == batch && !p.More && err == nil; {
+		n, err = p.list(ctx, l.base, id, f.Role, netuid)
 	}
 	if !p.More {
 		p.Next = max(p.Next, p.Size) // what the filter leaves out was seen too
@@ -245,20 +247,24 @@ func (l *Log) List(ctx context.Context, workspace, project string, f state.Filte
 	if err == nil {
 		p.Chain, err = l.chain(ctx, chainOf{id, f.Role, netuid}, p.Next)
 	}
-	return &p.Page, failure("list the records", err)
+	return &p.Page, l.failure("list the records", err)
 }
 
-// list takes rows of listed until the page is full.
-func (p *page) list(rows *sql.Rows) error {
+// list takes the next rows of listed, until the page is full, and says how many.
+func (p *page) list(ctx context.Context, q querier, id int64, role string, netuid int) (n int, err error) {
+	rows, err := q.QueryContext(ctx, listed, id, min(p.Next, state.MaxNumber), role, netuid, p.bare, batch)
+	if err != nil {
+		return 0, err
+	}
 	defer rows.Close()
-	for rows.Next() {
+	for ; rows.Next(); n++ {
 		if p.full() {
 			p.More = true
-			return nil
+			return n, nil
 		}
 		e, first, err := readPair(rows)
 		if err != nil {
-			return err
+			return n, err
 		}
 		e.Dropped = e.Dropped && !p.bare
 		if p.Next = e.Index + 1; first == nil {
@@ -268,7 +274,7 @@ func (p *page) list(rows *sql.Rows) error {
 		p.Evidence = append(p.Evidence, state.Evidence{RunID: e.RunID, Proof: state.Proof{A: first, B: &e.Envelope}})
 		p.bytes += len(e.Payload) + len(e.Record) + len(first.Payload) + len(first.Record)
 	}
-	return rows.Err()
+	return n, rows.Err()
 }
 
 // surround adds what a reader needs to see that runs were deleted, or that this log
@@ -287,7 +293,7 @@ func (l *Log) surround(ctx context.Context, project int64, since uint64, p *stat
 // hashBefore is the hash of the record before an index, zeros for none.
 func (l *Log) hashBefore(ctx context.Context, project int64, index uint64) (h state.Hash, err error) {
 	var raw []byte
-	err = l.db.QueryRowContext(ctx, `SELECT hash FROM records WHERE project = ? AND idx = ?`, project, int64(min(index, state.MaxNumber))-1).Scan(&raw)
+	err = l.base.QueryRowContext(ctx, `SELECT hash FROM records WHERE project = ? AND idx = ?`, project, int64(min(index, state.MaxNumber))-1).Scan(&raw)
 	if errors.Is(err, sql.ErrNoRows) {
 		return h, nil
 	}
@@ -326,7 +332,7 @@ func (l *Log) deleted(ctx context.Context, project int64, size uint64) ([]model.
 
 // runsSince are the runs whose newest record has at least an index.
 func (l *Log) runsSince(ctx context.Context, project int64, index uint64) (ids []model.RunID, err error) {
-	rows, err := l.db.QueryContext(ctx, `SELECT run FROM runs WHERE project = ? AND idx >= ?`, project, index)
+	rows, err := l.base.QueryContext(ctx, `SELECT run FROM runs WHERE project = ? AND idx >= ?`, project, index)
 	if err != nil {
 		return nil, err
 	}
@@ -376,9 +382,9 @@ func (l *Log) Grown(ctx context.Context, workspace, project string, size uint64)
 	for {
 		news := l.newsOf(workspace + "/" + project)
 		var now uint64
-		err := l.db.QueryRowContext(context.WithoutCancel(ctx), `SELECT size FROM projects WHERE workspace = ? AND project = ?`, workspace, project).Scan(&now)
+		err := l.base.QueryRowContext(context.WithoutCancel(ctx), `SELECT size FROM projects WHERE workspace = ? AND project = ?`, workspace, project).Scan(&now)
 		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return failure("read the size of the log", err)
+			return l.failure("read the size of the log", err)
 		}
 		if now > size {
 			return nil

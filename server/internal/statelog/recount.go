@@ -28,8 +28,8 @@ type tally struct {
 
 // histories checks every record, each run's order of them, and the row that the run
 // has. Rows that cannot be read are named and passed.
-func (i *Inventory) histories(ctx context.Context, tx *sql.Tx, done func(int64)) error {
-	rows, err := tx.QueryContext(ctx, `SELECT `+columns+`, project, coalesce((SELECT workspace || '/' || project FROM projects p WHERE p.id = records.project), '') FROM records ORDER BY run, sequence, idx`)
+func (i *Inventory) histories(ctx context.Context, tx querier, done func(int64)) error {
+	rows, err := tx.QueryContext(ctx, `SELECT `+columns+`, r.project, coalesce((SELECT workspace || '/' || project FROM projects p WHERE p.id = r.project), '') FROM records r ORDER BY run, sequence, idx`)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (t *tally) link(e *state.Entry, record *state.Record) (faults []error) {
 }
 
 // settle compares what was counted with the run's row.
-func (i *Inventory) settle(ctx context.Context, tx *sql.Tx, run []byte, t *tally) error {
+func (i *Inventory) settle(ctx context.Context, tx querier, run []byte, t *tally) error {
 	if t == nil || t.newest == nil || t.unreadable {
 		return nil
 	}
@@ -186,19 +186,19 @@ func (i *Inventory) settle(ctx context.Context, tx *sql.Tx, run []byte, t *tally
 }
 
 // strangers finds rows of runs that have no record.
-func (i *Inventory) strangers(ctx context.Context, tx *sql.Tx) error {
-	rows, err := tx.QueryContext(ctx, `SELECT hex(u.run), u.idx FROM runs u WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.run = u.run)`)
+func (i *Inventory) strangers(ctx context.Context, tx querier) error {
+	rows, err := tx.QueryContext(ctx, `SELECT u.run, u.idx FROM runs u WHERE NOT EXISTS (SELECT 1 FROM records r WHERE r.run = u.run)`)
 	if err != nil {
 		return err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var run string
+		var run []byte
 		var index int64
 		if err := rows.Scan(&run, &index); err != nil {
 			return err
 		}
-		i.add("state records: run %s is in the list of runs and has no record; its newest was %d", run, index)
+		i.add("state records: run %X is in the list of runs and has no record; its newest was %d", run, index)
 	}
 	return rows.Err()
 }

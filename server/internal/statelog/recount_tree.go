@@ -18,7 +18,7 @@ import (
 type recount struct {
 	project
 	i     *Inventory
-	tx    *sql.Tx
+	tx    querier
 	name  string
 	edge  *compact.Range
 	heads *sql.Rows
@@ -28,7 +28,7 @@ type recount struct {
 }
 
 // trees compares each project's length, tree and heads with its records.
-func (i *Inventory) trees(ctx context.Context, tx *sql.Tx) error {
+func (i *Inventory) trees(ctx context.Context, tx querier) error {
 	rows, err := tx.QueryContext(ctx, `SELECT id, size, tree_size, workspace || '/' || project FROM projects`)
 	if err != nil {
 		return err

@@ -1,14 +1,13 @@
 package statelog
 
 import (
-	"bytes"
 	"context"
 	"crypto/ed25519"
 	"database/sql"
 	"errors"
 	"fmt"
 	"math/bits"
-	"slices"
+	"strings"
 
 	"github.com/transparency-dev/merkle/compact"
 	"github.com/transparency-dev/merkle/proof"
@@ -33,10 +32,13 @@ type Tree struct {
 	log     *Log
 	key     ed25519.PrivateKey
 	refused error // why the key signs nothing, see [Tree.begin]
+	given   *given
 }
 
 // Tree makes the Merkle log, signed with key.
-func (l *Log) Tree(key ed25519.PrivateKey) *Tree { return &Tree{log: l, key: key} }
+func (l *Log) Tree(key ed25519.PrivateKey) *Tree {
+	return &Tree{log: l, key: key, given: &given{heads: map[string]transparency.Head{}}}
+}
 
 // project is a row of projects.
 type project struct {
@@ -44,11 +46,11 @@ type project struct {
 }
 
 func (l *Log) project(ctx context.Context, workspace, name string) (p project, err error) {
-	err = l.db.QueryRowContext(ctx, `SELECT id, size, tree_size FROM projects WHERE workspace = ? AND project = ?`, workspace, name).Scan(&p.id, &p.size, &p.treeSize)
+	err = l.base.QueryRowContext(ctx, `SELECT id, size, tree_size FROM projects WHERE workspace = ? AND project = ?`, workspace, name).Scan(&p.id, &p.size, &p.treeSize)
 	if errors.Is(err, sql.ErrNoRows) {
 		return p, model.Errorf(model.CodeNotFound, "no record was signed in %s/%s yet", workspace, name)
 	}
-	return p, failure("find the project", err)
+	return p, l.failure("find the project", err)
 }
 
 // Head signs the log as it is now. With cosigned it is the newest head that a
@@ -80,7 +82,10 @@ func (t *Tree) Head(ctx context.Context, workspace, name string, cosigned bool) 
 		h.Workspace, h.Project = workspace, name
 		err = t.addCosignatures(ctx, p.id, h)
 	}
-	return h, failure("read the tree head", err)
+	if err == nil && !cosigned {
+		err = t.given.give(ctx, t.log.base, p.id, h.Head)
+	}
+	return h, t.log.failure("read the tree head", err)
 }
 
 // renew forgets heads that another key signed: the operator began a new log.
@@ -91,22 +96,17 @@ func (t *Tree) renew(ctx context.Context, p project, workspace, name string) err
 	}
 	h.Workspace, h.Project = workspace, name
 	if err != nil || h.Check() == nil {
-		return failure("read the tree head", err)
+		return t.log.failure("read the tree head", err)
 	}
 	return t.log.write(ctx, "begin a new log", func(tx *change) error {
-		// A damaged head looks like one of another key.
-		v, err := diagnose(ctx, t.log.path)
-		if err != nil {
-			return err
-		}
-		if v.fault != "" || !v.agree {
-			return lost(workspace, name, "the heads that were signed are damaged: "+reason(v))
+		if err := t.log.base.renewable(ctx); err != nil {
+			return lost(workspace, name, err.Error())
 		}
 		t.log.log.Warn("the Merkle log has another key: its heads begin anew, and witnesses see it", "workspace", workspace, "project", name)
-		if _, err = tx.ExecContext(ctx, forgetHeads, p.id); err != nil {
+		if err := forgetHeads(ctx, tx, p.id); err != nil {
 			return err
 		}
-		return tx.mirror(rowOf(rowRenewed, []any{workspace, name}, nil))
+		return tx.mirror(func() (mirror.Row, error) { return rowOf(rowRenewed, []any{workspace, name}, nil) })
 	})
 }
 
@@ -114,8 +114,11 @@ func (t *Tree) renew(ctx context.Context, p project, workspace, name string) err
 func (t *Tree) grow(ctx context.Context, p project, workspace, name string) error {
 	for p.treeSize < p.size {
 		before := p.treeSize
-		err := t.log.write(ctx, "grow the tree", func(tx *change) (err error) {
-			p.treeSize, err = extend(ctx, tx.Tx, p.id, workspace+"/"+name)
+		err := t.log.write(ctx, "grow the tree", func(tx *change) error {
+			now, err := tx.hold(ctx, workspace, name)
+			if err == nil {
+				p.treeSize, err = extend(ctx, tx, now, workspace+"/"+name)
+			}
 			return err
 		})
 		if err == nil && p.treeSize == before {
@@ -129,29 +132,58 @@ func (t *Tree) grow(ctx context.Context, p project, workspace, name string) erro
 }
 
 // extend adds the next leaves and tells the tree's size.
-func extend(ctx context.Context, tx *sql.Tx, id int64, name string) (size int64, err error) {
-	if err := tx.QueryRowContext(ctx, `SELECT tree_size FROM projects WHERE id = ?`, id).Scan(&size); err != nil {
-		return 0, err
-	}
-	edge, err := rangeAt(ctx, tx, id, uint64(size))
+func extend(ctx context.Context, tx transaction, p project, name string) (size int64, err error) {
+	edge, err := rangeAt(ctx, tx, p.id, uint64(p.treeSize))
 	if err != nil {
 		return 0, err
 	}
-	var failed error
-	err = eachLeaf(ctx, tx, id, name, size, growth, func(record []byte) bool {
-		err := edge.Append(transparency.Leaf(record), func(at compact.NodeID, hash []byte) {
-			_, err := tx.ExecContext(ctx, `INSERT OR REPLACE INTO nodes (project, level, idx, hash) VALUES (?, ?, ?, ?)`, id, at.Level, at.Index, hash)
-			failed = errors.Join(failed, err)
-		})
-		failed = errors.Join(failed, err)
-		size++
-		return failed == nil
+	var leaves [][]byte
+	err = eachLeaf(ctx, tx, p.id, name, p.treeSize, growth, func(record []byte) bool {
+		leaves = append(leaves, transparency.Leaf(record))
+		return true
 	})
-	if err = errors.Join(err, failed); err != nil {
+	var made []treeNode
+	for _, leaf := range leaves {
+		if err == nil {
+			err = edge.Append(leaf, func(at compact.NodeID, hash []byte) { made = append(made, treeNode{at, hash}) })
+		}
+	}
+	if err == nil {
+		err = addNodes(ctx, tx, p.id, made)
+	}
+	if err != nil {
 		return 0, err
 	}
-	_, err = tx.ExecContext(ctx, `UPDATE projects SET tree_size = ? WHERE id = ?`, size, id)
+	size = p.treeSize + int64(len(leaves))
+	_, err = tx.ExecContext(ctx, `UPDATE projects SET tree_size = ? WHERE id = ?`, size, p.id)
 	return size, err
+}
+
+// treeNode is a hash of the tree.
+type treeNode struct {
+	at   compact.NodeID
+	hash []byte
+}
+
+// mostNodes are stored by one statement: each is a way to a database and back.
+const mostNodes = 256
+
+// addNodes stores as many at once as a power of two, so that there are few statements.
+func addNodes(ctx context.Context, tx transaction, id int64, all []treeNode) error {
+	for len(all) > 0 {
+		n := min(mostNodes, 1<<(bits.Len(uint(len(all)))-1))
+		args := make([]any, 0, 4*n)
+		for _, node := range all[:n] {
+			args = append(args, id, node.at.Level, node.at.Index, node.hash)
+		}
+		_, err := tx.ExecContext(ctx, `INSERT INTO nodes (project, level, idx, hash) VALUES (?, ?, ?, ?)`+strings.Repeat(`, (?, ?, ?, ?)`, n-1)+`
+			ON CONFLICT (project, level, idx) DO UPDATE SET hash = excluded.hash`, args...)
+		if err != nil {
+			return err
+		}
+		all = all[n:]
+	}
+	return nil
 }
 
 // eachLeaf hands over records from an index on, until take returns false.
@@ -177,67 +209,43 @@ func eachLeaf(ctx context.Context, q querier, id int64, name string, from int64,
 	return rows.Err()
 }
 
-type rowQuerier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
-// node reads a hash of the tree.
-func nodesAt(ctx context.Context, q rowQuerier, id int64, at []compact.NodeID) ([][]byte, error) {
+// nodesAt reads hashes of the tree with one query.
+func nodesAt(ctx context.Context, q querier, id int64, at []compact.NodeID) ([][]byte, error) {
+	if len(at) == 0 {
+		return nil, nil
+	}
+	args := []any{id}
+	for _, n := range at {
+		args = append(args, n.Level, n.Index)
+	}
+	rows, err := q.QueryContext(ctx, `SELECT level, idx, hash FROM nodes WHERE project = ? AND (level = ? AND idx = ?`+strings.Repeat(` OR level = ? AND idx = ?`, len(at)-1)+`)`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read the tree: %w", err)
+	}
+	defer rows.Close()
+	found := make(map[compact.NodeID][]byte, len(at))
+	for rows.Next() {
+		var n treeNode
+		if err := rows.Scan(&n.at.Level, &n.at.Index, &n.hash); err != nil {
+			return nil, fmt.Errorf("read the tree: %w", err)
+		}
+		found[n.at] = n.hash
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read the tree: %w", err)
+	}
 	out := make([][]byte, len(at))
 	for i, n := range at {
-		err := q.QueryRowContext(ctx, `SELECT hash FROM nodes WHERE project = ? AND level = ? AND idx = ?`, id, n.Level, n.Index).Scan(&out[i])
-		if errors.Is(err, sql.ErrNoRows) {
-			err = model.Errorf(model.CodeUnavailable, "node %d of level %d of the Merkle log is missing: state.db was damaged while the server used it", n.Index, n.Level).
-				WithHint("start the server again: it makes the tree anew from the records")
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read node %d of level %d: %w", n.Index, n.Level, err)
+		if out[i] = found[n]; out[i] == nil {
+			return nil, model.Errorf(model.CodeUnavailable, "node %d of level %d of the Merkle log is missing: the records were damaged while the server used them", n.Index, n.Level).
+				WithHint("start the server again: it makes the tree in state.db anew from the records. In PostgreSQL: UPDATE state_projects SET tree_size = 0")
 		}
 	}
 	return out, nil
 }
 
-// regrow forgets the tree of each project that lacks a node: the next head makes it
-// anew from the records, and must have the root that was signed.
-func (l *Log) regrow(ctx context.Context) error {
-	torn, err := tornTrees(ctx, l.db)
-	if err != nil || len(torn) == 0 {
-		return err
-	}
-	for id, name := range torn {
-		l.health.Regrown = append(l.health.Regrown, name)
-		l.log.Warn("nodes of the Merkle log are missing: it is made anew from the records", "project", name, "file", l.path)
-		if _, err := l.db.ExecContext(ctx, `UPDATE projects SET tree_size = 0 WHERE id = ?1; DELETE FROM nodes WHERE project = ?1`, id); err != nil {
-			return err
-		}
-	}
-	slices.Sort(l.health.Regrown)
-	return nil
-}
-
-// tornTrees are the projects whose tree has not the number of nodes that its size needs.
-func tornTrees(ctx context.Context, q querier) (map[int64]string, error) {
-	rows, err := q.QueryContext(ctx, `SELECT id, workspace || '/' || project, tree_size, (SELECT count(*) FROM nodes n WHERE n.project = p.id) FROM projects p`)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	torn := map[int64]string{}
-	for rows.Next() {
-		var id, size, nodes int64
-		var name string
-		if err := rows.Scan(&id, &name, &size, &nodes); err != nil {
-			return nil, err
-		}
-		if nodes != 2*size-int64(bits.OnesCount64(uint64(size))) {
-			torn[id] = name
-		}
-	}
-	return torn, rows.Err()
-}
-
 // rangeAt is the right edge of the tree of some size.
-func rangeAt(ctx context.Context, q rowQuerier, id int64, size uint64) (*compact.Range, error) {
+func rangeAt(ctx context.Context, q querier, id int64, size uint64) (*compact.Range, error) {
 	hashes, err := nodesAt(ctx, q, id, compact.RangeNodes(0, size, nil))
 	if err != nil {
 		return nil, err
@@ -246,7 +254,7 @@ func rangeAt(ctx context.Context, q rowQuerier, id int64, size uint64) (*compact
 }
 
 // root is the root of the tree of some size.
-func root(ctx context.Context, q rowQuerier, id int64, size uint64) (out state.Hash, err error) {
+func root(ctx context.Context, q querier, id int64, size uint64) (out state.Hash, err error) {
 	edge, err := rangeAt(ctx, q, id, size)
 	if err != nil {
 		return out, err
@@ -258,39 +266,56 @@ func root(ctx context.Context, q rowQuerier, id int64, size uint64) (out state.H
 
 // sign keeps a signed head of the tree as it is, once for each size.
 func (t *Tree) sign(ctx context.Context, p project, workspace, name string) error {
-	var have int64
-	if err := t.log.db.QueryRowContext(ctx, `SELECT coalesce(max(size), 0) FROM heads WHERE project = ?`, p.id).Scan(&have); err != nil || have == p.size {
-		return failure("read the tree head", err)
+	if have, err := newestSize(ctx, t.log.base, p.id); err != nil || have == p.size {
+		return t.log.failure("read the tree head", err)
 	}
 	return t.log.write(ctx, "sign the tree head", func(tx *change) error {
-		if err := continues(ctx, tx, p, have, workspace, name); err != nil {
-			return err
+		now, err := tx.hold(ctx, workspace, name)
+		if err == nil {
+			err = t.continues(ctx, tx, now, workspace, name)
 		}
-		hash, err := root(ctx, tx, p.id, uint64(p.size))
 		if err != nil {
 			return err
 		}
-		h := transparency.Sign(transparency.Head{Workspace: workspace, Project: name, Size: uint64(p.size), Root: hash, TimeMs: uint64(t.log.now().UnixMilli())}, t.key)
-		done, err := tx.ExecContext(ctx, `INSERT OR IGNORE INTO heads (project, size, root, time_ms, signature) VALUES (?, ?, ?, ?, ?)`, p.id, h.Size, h.Root[:], h.TimeMs, h.Signature[:])
+		hash, err := root(ctx, tx, now.id, uint64(now.treeSize))
+		if err != nil {
+			return err
+		}
+		h := transparency.Sign(transparency.Head{Workspace: workspace, Project: name, Size: uint64(now.treeSize), Root: hash, TimeMs: uint64(t.log.now().UnixMilli())}, t.key)
+		done, err := tx.ExecContext(ctx, `INSERT INTO heads (project, size, root, time_ms, signature) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, now.id, h.Size, h.Root[:], h.TimeMs, h.Signature[:])
 		return tx.mirrorNew(done, err, func() (mirror.Row, error) { return headRow(h) })
 	})
 }
 
-// continues refuses a head that takes back the one of size have, signed before.
-func continues(ctx context.Context, tx *change, p project, have int64, workspace, name string) error {
-	if have > p.size {
-		return lost(workspace, name, fmt.Sprintf("a head of size %d was signed, and the log has %d records", have, p.size))
-	}
-	if have == 0 {
-		return nil
+func newestSize(ctx context.Context, q querier, id int64) (size int64, err error) {
+	err = q.QueryRowContext(ctx, `SELECT coalesce(max(size), 0) FROM heads WHERE project = ?`, id).Scan(&size)
+	return size, err
+}
+
+// continues refuses a head that takes back the newest one, or the one that was given out.
+func (t *Tree) continues(ctx context.Context, tx *change, p project, workspace, name string) error {
+	have, err := newestSize(ctx, tx, p.id)
+	if err != nil || have == 0 {
+		return errors.Join(err, t.given.continued(ctx, tx, p, workspace, name))
 	}
 	var signed []byte
 	if err := tx.QueryRowContext(ctx, `SELECT root FROM heads WHERE project = ? AND size = ?`, p.id, have).Scan(&signed); err != nil {
 		return err
 	}
-	now, err := root(ctx, tx, p.id, uint64(have))
-	if err == nil && !bytes.Equal(signed, now[:]) {
-		err = lost(workspace, name, fmt.Sprintf("its first %d records are not those whose head was signed", have))
+	if err := begins(ctx, tx, p, transparency.Head{Workspace: workspace, Project: name, Size: uint64(have), Root: state.Hash(signed)}); err != nil {
+		return err
+	}
+	return t.given.continued(ctx, tx, p, workspace, name)
+}
+
+// begins says that the tree begins with that of a head.
+func begins(ctx context.Context, q querier, p project, h transparency.Head) error {
+	if h.Size > uint64(p.treeSize) {
+		return lost(h.Workspace, h.Project, fmt.Sprintf("a head of size %d was signed, and the log has %d records", h.Size, p.treeSize))
+	}
+	now, err := root(ctx, q, p.id, h.Size)
+	if err == nil && now != h.Root {
+		err = lost(h.Workspace, h.Project, fmt.Sprintf("its first %d records are not those whose head was signed", h.Size))
 	}
 	return err
 }
@@ -298,24 +323,24 @@ func continues(ctx context.Context, tx *change, p project, have int64, workspace
 // lost is why no head is signed any more: it would take back one that was.
 func lost(workspace, name, why string) error {
 	return model.Errorf(model.CodeUnavailable, "the Merkle log of %s/%s is damaged, and no head of it is signed: %s", workspace, name, why).
-		WithHint("run `kymogram data verify`, then restore state.db and state.db-mirror from a backup")
+		WithHint("run `kymogram data verify`, then restore state.db and state.db-mirror from a backup; in PostgreSQL, the database")
 }
 
 func (t *Tree) newest(ctx context.Context, id int64, cosigned bool) (*transparency.SignedHead, error) {
-	return t.headOf(ctx, `SELECT size, root, time_ms, signature FROM heads WHERE project = ?1 AND (?2 = 0 OR size IN (SELECT size FROM cosignatures WHERE project = ?1)) ORDER BY size DESC LIMIT 1`, id, cosigned)
+	return t.headOf(ctx, `SELECT size, root, time_ms, signature FROM heads WHERE project = ?1 AND (?2 = 0 OR size IN (SELECT size FROM cosignatures WHERE project = ?1)) ORDER BY size DESC LIMIT 1`, id, truth(cosigned))
 }
 
 func (t *Tree) headOf(ctx context.Context, query string, args ...any) (*transparency.SignedHead, error) {
 	h := &transparency.SignedHead{Key: transparency.PublicKey(t.public()), Cosignatures: []transparency.Cosignature{}}
 	var hash, signature []byte
-	err := t.log.db.QueryRowContext(ctx, query, args...).Scan(&h.Size, &hash, &h.TimeMs, &signature)
+	err := t.log.base.QueryRowContext(ctx, query, args...).Scan(&h.Size, &hash, &h.TimeMs, &signature)
 	copy(h.Root[:], hash)
 	copy(h.Signature[:], signature)
 	return h, err
 }
 
 func (t *Tree) addCosignatures(ctx context.Context, id int64, h *transparency.SignedHead) error {
-	rows, err := t.log.db.QueryContext(ctx, `SELECT hotkey, signature FROM cosignatures WHERE project = ? AND size = ? ORDER BY hotkey`, id, h.Size)
+	rows, err := t.log.base.QueryContext(ctx, `SELECT hotkey, signature FROM cosignatures WHERE project = ? AND size = ? ORDER BY hotkey`, id, h.Size)
 	if err != nil {
 		return err
 	}
@@ -343,11 +368,11 @@ func (t *Tree) Inclusion(ctx context.Context, workspace, name string, index, siz
 	if err != nil {
 		return nil, nil, model.Errorf(model.CodeInvalid, "no record %d in a tree of size %d", index, size)
 	}
-	err = t.log.db.QueryRowContext(ctx, `SELECT record FROM records WHERE project = ? AND idx = ?`, p.id, index).Scan(&record)
+	err = t.log.base.QueryRowContext(ctx, `SELECT record FROM records WHERE project = ? AND idx = ?`, p.id, index).Scan(&record)
 	if err == nil {
 		hashes, err = t.rehash(ctx, p.id, nodes)
 	}
-	return record, hashes, failure("prove a record", err)
+	return record, hashes, t.log.failure("prove a record", err)
 }
 
 // The leaves of one answer: as many, and as many bytes but for the last.
@@ -371,7 +396,7 @@ func (t *Tree) Leaves(ctx context.Context, workspace, name string, from, size ui
 		return nil, model.Errorf(model.CodeInvalid, "limit is %d, it must be from 1 to %d", limit, MaxLeaves)
 	}
 	bytes := 0
-	err = eachLeaf(ctx, t.log.db, p.id, workspace+"/"+name, int64(from), min(limit, int(min(size-from, MaxLeaves))), func(record []byte) bool {
+	err = eachLeaf(ctx, t.log.base, p.id, workspace+"/"+name, int64(from), min(limit, int(min(size-from, MaxLeaves))), func(record []byte) bool {
 		records = append(records, record)
 		bytes += len(record)
 		return bytes < leavesSize
@@ -379,7 +404,7 @@ func (t *Tree) Leaves(ctx context.Context, workspace, name string, from, size ui
 	if err == nil && len(records) == 0 {
 		err = lost(workspace, name, fmt.Sprintf("record %d is missing", from))
 	}
-	return records, failure("read the leaves", err)
+	return records, t.log.failure("read the leaves", err)
 }
 
 // Consistency proves that the tree of size to continues the one of size from.
@@ -393,7 +418,7 @@ func (t *Tree) Consistency(ctx context.Context, workspace, name string, from, to
 		return nil, model.Errorf(model.CodeInvalid, "no proof from size %d to %d: from must be from 1 to the size", from, to)
 	}
 	hashes, err := t.rehash(ctx, p.id, nodes)
-	return hashes, failure("prove consistency", err)
+	return hashes, t.log.failure("prove consistency", err)
 }
 
 // sized finds a project whose tree has at least a size.
@@ -407,7 +432,7 @@ func (t *Tree) sized(ctx context.Context, workspace, name string, size uint64) (
 }
 
 func (t *Tree) rehash(ctx context.Context, id int64, nodes proof.Nodes) ([]state.Hash, error) {
-	raw, err := nodesAt(ctx, t.log.db, id, nodes.IDs)
+	raw, err := nodesAt(ctx, t.log.base, id, nodes.IDs)
 	if err != nil {
 		return nil, err
 	}
@@ -431,19 +456,22 @@ func (t *Tree) Witness(ctx context.Context, workspace, name string, size uint64,
 		return model.Errorf(model.CodeNotFound, "no tree head of size %d was signed", size)
 	}
 	if err != nil {
-		return failure("read the tree head", err)
+		return t.log.failure("read the tree head", err)
 	}
 	h.Workspace, h.Project, h.Cosignatures = workspace, name, []transparency.Cosignature{c}
 	if err := h.Check(); err != nil {
 		return err
 	}
 	return t.log.write(ctx, "keep a cosignature", func(tx *change) error {
-		done, err := keepCosignature(ctx, tx.Tx, p.id, size, c)
+		if _, err := tx.hold(ctx, workspace, name); err != nil {
+			return err
+		}
+		done, err := keepCosignature(ctx, tx, p.id, size, c)
 		return tx.mirrorNew(done, err, func() (mirror.Row, error) { return cosignatureRow(workspace, name, size, c) })
 	})
 }
 
-func keepCosignature(ctx context.Context, tx *sql.Tx, id int64, size uint64, c transparency.Cosignature) (sql.Result, error) {
+func keepCosignature(ctx context.Context, tx transaction, id int64, size uint64, c transparency.Cosignature) (sql.Result, error) {
 	var known, kept int
 	err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs WHERE project = ?1 AND hotkey = ?2), (SELECT count(*) FROM cosignatures WHERE project = ?1 AND size = ?3)`,
 		id, c.Hotkey[:], size).Scan(&known, &kept)
@@ -455,5 +483,5 @@ func keepCosignature(ctx context.Context, tx *sql.Tx, id int64, size uint64, c t
 	case kept >= MaxCosignatures:
 		return nil, model.Errorf(model.CodeLimit, "%d witnesses have signed this tree head, which is the limit", kept)
 	}
-	return tx.ExecContext(ctx, `INSERT OR IGNORE INTO cosignatures (project, size, hotkey, signature) VALUES (?, ?, ?, ?)`, id, size, c.Hotkey[:], c.Signature[:])
+	return tx.ExecContext(ctx, `INSERT INTO cosignatures (project, size, hotkey, signature) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`, id, size, c.Hotkey[:], c.Signature[:])
 }

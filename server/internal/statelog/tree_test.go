@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -38,13 +39,13 @@ type view struct {
 	heads   []*state.Envelope // by run
 }
 
-func newView(t *testing.T, keyFile string) *view {
+func newView(t *testing.T, in makes, keyFile string) *view {
 	t.Helper()
 	key, err := statelog.SigningKey(keyFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := newLog(t)
+	log := in(t).open(t)
 	return &view{Tree: log.Tree(key), t: t, log: log, heads: make([]*state.Envelope, 4)}
 }
 
@@ -76,8 +77,8 @@ func (v *view) inclusion(index uint64) *transparency.Inclusion {
 	return &transparency.Inclusion{Head: *head, Index: index, Record: record, Hashes: hashes}
 }
 
-func TestTheTreeIsThatOfRFC9162(t *testing.T) {
-	v := newView(t, filepath.Join(t.TempDir(), "log.key"))
+func treeOfRFC9162(t *testing.T, in makes) {
+	v := newView(t, in, filepath.Join(t.TempDir(), "log.key"))
 	var heads []*transparency.SignedHead
 	for size := 1; size <= 21; size++ {
 		v.add(byte(1+size%3), `{}`)
@@ -106,9 +107,96 @@ func TestTheTreeIsThatOfRFC9162(t *testing.T) {
 	}
 }
 
+// treeOfMany has more nodes than one statement stores.
+func treeOfMany(t *testing.T, in makes) {
+	v := newView(t, in, filepath.Join(t.TempDir(), "log.key"))
+	count := 300
+	if os.Getenv("CLUSTER") != "" {
+		count = 4300 // more than one transaction adds
+	}
+	for range count {
+		v.add(1, `{}`)
+	}
+	head, err := v.Head(t.Context())
+	if err != nil || head.Size != uint64(count) || string(head.Root[:]) != string(mth(v.records)) {
+		t.Fatalf("%+v %v", head, err)
+	}
+	for _, i := range []uint64{0, 1, head.Size / 2, head.Size - 1} {
+		if err := v.inclusion(i).Check(); err != nil {
+			t.Errorf("record %d: %v", i, err)
+		}
+	}
+	leaves, err := v.Leaves(t.Context(), "lab", "net", 100, head.Size, 150)
+	if err != nil || len(leaves) != 150 || string(leaves[149]) != string(v.records[249]) {
+		t.Errorf("%d leaves, %v", len(leaves), err)
+	}
+}
+
+// headsAtOnce asks for heads while records come: each is of some size that there was, and none
+// is called damaged.
+func headsAtOnce(t *testing.T, in makes) {
+	v := newView(t, in, filepath.Join(t.TempDir(), "log.key"))
+	v.add(1, `{}`)
+	var heads sync.Map
+	var all sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		all.Go(func() {
+			for {
+				head, err := v.Head(t.Context())
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				heads.Store(head.Size, head.Root)
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+	}
+	for range 60 {
+		v.add(1, `{}`)
+	}
+	close(stop)
+	all.Wait()
+	heads.Range(func(size, root any) bool {
+		if want := state.Hash(mth(v.records[:size.(uint64)])); root != want {
+			t.Errorf("the root of size %d is %s, want %s", size, root, want)
+		}
+		return true
+	})
+}
+
+// lostHead is a database that was set back behind a head that was given out, and goes on with
+// other records.
+func lostHead(t *testing.T, in makes) {
+	keyFile := filepath.Join(t.TempDir(), "log.key")
+	before, after := newView(t, in, keyFile), newView(t, in, keyFile)
+	for _, v := range []*view{before, after} {
+		v.add(1, `{"n":1}`)
+	}
+	before.add(1, `{"n":2}`)
+	if _, err := before.Head(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	statelog.Swap(before.log, after.log)
+	refused := func(why string) {
+		t.Helper()
+		if h, err := before.Head(t.Context()); model.CodeOf(err) != model.CodeUnavailable || !strings.Contains(err.Error(), why) {
+			t.Errorf("%+v, %v", h, err)
+		}
+	}
+	refused("a head of size 2 was signed, and the log has 1 records")
+	put(t, before.log, run(2), signed(t, run(2), 2, nil, `{}`))
+	refused("its first 2 records are not those whose head was signed")
+}
+
 // An operator that restored a backup begins a new log with a new key.
 func TestANewKeyIsANewLog(t *testing.T) {
-	v := newView(t, filepath.Join(t.TempDir(), "log.key"))
+	v := newView(t, newFile, filepath.Join(t.TempDir(), "log.key"))
 	v.add(1, `{}`)
 	before, err := v.Head(t.Context())
 	if err != nil {
@@ -127,9 +215,9 @@ func TestANewKeyIsANewLog(t *testing.T) {
 
 // A server shows one history to one witness and another to the other: each
 // cosigns what it saw, and together they hold a proof.
-func TestAServerThatShowsTwoHistoriesIsCaught(t *testing.T) {
+func twoHistories(t *testing.T, in makes) {
 	keyFile := filepath.Join(t.TempDir(), "log.key")
-	honest, hidden := newView(t, keyFile), newView(t, keyFile)
+	honest, hidden := newView(t, in, keyFile), newView(t, in, keyFile)
 	for _, v := range []*view{honest, hidden} {
 		v.add(1, `{"score":1}`)
 		v.add(2, `{}`)
@@ -193,8 +281,8 @@ func TestAServerThatShowsTwoHistoriesIsCaught(t *testing.T) {
 	}
 }
 
-func TestWitnessesAreHotkeysOfTheProject(t *testing.T) {
-	v := newView(t, filepath.Join(t.TempDir(), "log.key"))
+func witnessesOfProject(t *testing.T, in makes) {
+	v := newView(t, in, filepath.Join(t.TempDir(), "log.key"))
 	if _, err := v.Head(t.Context()); model.CodeOf(err) != model.CodeNotFound {
 		t.Errorf("the head of nothing: %v", err)
 	}

@@ -54,11 +54,28 @@ func Inspect(ctx context.Context, path string, whole bool, done func(bytes int64
 }
 
 func (i *Inventory) read(ctx context.Context, db *sql.DB, whole bool, done func(bytes int64)) error {
-	err := db.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM records), (SELECT count(*) FROM records WHERE fork = 1)`).Scan(&i.Runs, &i.Records, &i.Forks)
+	err := i.count(ctx, db)
 	if err == nil && whole {
 		err = i.verify(ctx, db, done)
 	}
 	return err
+}
+
+func (i *Inventory) count(ctx context.Context, q querier) error {
+	return q.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM records), (SELECT count(*) FROM records WHERE fork = 1)`).Scan(&i.Runs, &i.Records, &i.Forks)
+}
+
+// Verify recomputes all that follows from the records, wherever they lie, while nobody writes.
+func (l *Log) Verify(ctx context.Context) (*Inventory, error) {
+	i := &Inventory{Damage: []string{}}
+	err := i.count(ctx, l.base)
+	if err == nil {
+		err = i.histories(ctx, l.base, func(int64) {})
+	}
+	if err == nil {
+		err = i.trees(ctx, l.base)
+	}
+	return i, l.failure("verify the records", err)
 }
 
 func (i *Inventory) add(format string, args ...any) {

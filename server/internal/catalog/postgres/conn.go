@@ -15,12 +15,13 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 
 	"github.com/kymogram/kymogram/server/internal/catalog/tables"
+	"github.com/kymogram/kymogram/server/internal/psql"
 )
 
 // connector opens connections that understand package tables.
 type connector struct {
 	driver.Connector
-	queries *queries
+	words *psql.Words
 }
 
 // Connect implements [driver.Connector].
@@ -33,13 +34,13 @@ func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if !ok {
 		return nil, fmt.Errorf("the driver's connection is a %T", inner)
 	}
-	return &conn{Conn: plain, queries: c.queries}, nil
+	return &conn{Conn: plain, words: c.words}, nil
 }
 
 // conn translates queries and arguments, and reads texts back.
 type conn struct {
 	*stdlib.Conn
-	queries *queries
+	words   *psql.Words
 	waiting []statementArgs // are sent with the next
 }
 
@@ -76,9 +77,10 @@ func (*conn) CheckNamedValue(v *driver.NamedValue) (err error) {
 	return nil
 }
 
-func (q query) pick(args []driver.NamedValue) []driver.NamedValue {
-	out := make([]driver.NamedValue, len(q.args))
-	for i, at := range q.args {
+// pick gives a turned query its arguments.
+func pick(q psql.Query, args []driver.NamedValue) []driver.NamedValue {
+	out := make([]driver.NamedValue, len(q.Args))
+	for i, at := range q.Args {
 		if at < len(args) {
 			out[i] = driver.NamedValue{Ordinal: i + 1, Value: args[at].Value}
 		}
@@ -96,11 +98,11 @@ func (c *conn) BeginTx(ctx context.Context, o driver.TxOptions) (driver.Tx, erro
 
 // ExecContext implements [driver.ExecerContext].
 func (c *conn) ExecContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Result, error) {
-	q := c.queries.of(text)
+	q := c.words.Of(text)
 	if len(c.waiting) == 0 {
-		return c.Conn.ExecContext(ctx, q.text, q.pick(args))
+		return c.Conn.ExecContext(ctx, q.Text, pick(q, args))
 	}
-	r, err := c.send(ctx, &statementArgs{q.text, values(q.pick(args))})
+	r, err := c.send(ctx, &statementArgs{q.Text, values(pick(q, args))})
 	if err != nil {
 		return nil, err
 	}
@@ -110,15 +112,15 @@ func (c *conn) ExecContext(ctx context.Context, text string, args []driver.Named
 
 // QueryContext implements [driver.QueryerContext].
 func (c *conn) QueryContext(ctx context.Context, text string, args []driver.NamedValue) (driver.Rows, error) {
-	q := c.queries.of(text)
+	q := c.words.Of(text)
 	if len(c.waiting) > 0 {
-		r, err := c.send(ctx, &statementArgs{q.text, values(q.pick(args))})
+		r, err := c.send(ctx, &statementArgs{q.Text, values(pick(q, args))})
 		if err != nil {
 			return nil, err
 		}
 		return rows{r}, nil
 	}
-	found, err := c.Conn.QueryContext(ctx, q.text, q.pick(args))
+	found, err := c.Conn.QueryContext(ctx, q.Text, pick(q, args))
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +137,7 @@ func values(args []driver.NamedValue) []any {
 
 // queue keeps a statement for the next one.
 func (c *conn) queue(text string, args []any) error {
-	q := c.queries.of(text)
+	q := c.words.Of(text)
 	given := make([]driver.NamedValue, len(args))
 	for i := range args {
 		given[i] = driver.NamedValue{Ordinal: i + 1, Value: args[i]}
@@ -146,7 +148,7 @@ func (c *conn) queue(text string, args []any) error {
 			given[i].Value = bytes.Clone(b) // the caller may use it again
 		}
 	}
-	c.waiting = append(c.waiting, statementArgs{q.text, values(q.pick(given))})
+	c.waiting = append(c.waiting, statementArgs{q.Text, values(pick(q, given))})
 	return nil
 }
 

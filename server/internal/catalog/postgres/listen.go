@@ -70,6 +70,11 @@ func (t *transaction) tell(n *notice) error {
 // Publish tells the other servers that a run has news, soon. It never blocks.
 func (d *DB) Publish(c model.RunChange) { d.outbox.put(c) }
 
+// PublishRecords tells them that a project has new signed records, soon. It never blocks.
+func (d *DB) PublishRecords(workspace, project string) {
+	d.outbox.put(model.RunChange{Workspace: workspace, Project: project})
+}
+
 // Follow tells the other servers of news, and hear of what they do, until ctx ends. Where hear
 // fails it gets a [Change.Lost] later.
 func (d *DB) Follow(ctx context.Context, hear func(context.Context, Change) error) error {

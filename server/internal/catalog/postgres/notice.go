@@ -14,6 +14,8 @@ type Change struct {
 	News []model.RunChange // runs with new points, or changed ones
 	Keys []string          // ids of keys that were stored or revoked
 	Runs []model.RunID     // those that went into the trash, came out of it or were purged
+	// Records are of projects with new signed records; no run is named.
+	Records []model.RunChange
 }
 
 // notice is a change on its way, in JSON.
@@ -25,7 +27,7 @@ type notice struct {
 	Runs []model.RunID `json:"runs,omitempty"`
 }
 
-// news are runs of one project.
+// news are runs of one project. That of zeros stands for its signed records.
 type news struct {
 	Workspace string        `json:"workspace"`
 	Project   string        `json:"project"`
@@ -95,7 +97,12 @@ func heard(self, payload string) (c Change, other bool) {
 	c = Change{Lost: n.Lost, Keys: n.Keys, Runs: n.Runs}
 	for _, p := range n.News {
 		for _, run := range p.Runs {
-			c.News = append(c.News, model.RunChange{Run: run, Workspace: p.Workspace, Project: p.Project})
+			change := model.RunChange{Run: run, Workspace: p.Workspace, Project: p.Project}
+			if run == (model.RunID{}) {
+				c.Records = append(c.Records, change)
+			} else {
+				c.News = append(c.News, change)
+			}
 		}
 	}
 	return c, true

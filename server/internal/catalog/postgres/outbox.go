@@ -13,20 +13,19 @@ const (
 	mostWaiting = 100_000
 )
 
-// outbox holds the runs with news that other servers were not told of yet, each once, the
-// oldest first.
+// outbox holds the news that other servers were not told of yet, each once, the oldest first.
 type outbox struct {
 	ready chan struct{} // holds a token while there is something
 
 	mu      sync.Mutex
 	waiting []model.RunChange
-	known   map[model.RunID]struct{}
+	known   map[model.RunChange]struct{}
 	lost    bool // there were too many
 }
 
 // newOutbox tells of a loss first: what this server did before it was killed may not be known.
 func newOutbox() *outbox {
-	o := &outbox{ready: make(chan struct{}, 1), known: map[model.RunID]struct{}{}, lost: true}
+	o := &outbox{ready: make(chan struct{}, 1), known: map[model.RunChange]struct{}{}, lost: true}
 	o.ring()
 	return o
 }
@@ -35,14 +34,14 @@ func (o *outbox) put(all ...model.RunChange) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, c := range all {
-		if _, ok := o.known[c.Run]; ok {
+		if _, ok := o.known[c]; ok {
 			continue
 		}
 		if len(o.waiting) == mostWaiting {
 			o.waiting, o.lost = nil, true
 			clear(o.known)
 		}
-		o.known[c.Run] = struct{}{}
+		o.known[c] = struct{}{}
 		o.waiting = append(o.waiting, c)
 	}
 	o.ring()
@@ -55,7 +54,7 @@ func (o *outbox) take() (next []model.RunChange, lost bool) {
 	n := min(len(o.waiting), mostSent)
 	next, o.waiting = o.waiting[:n:n], o.waiting[n:]
 	for _, c := range next {
-		delete(o.known, c.Run)
+		delete(o.known, c)
 	}
 	lost, o.lost = o.lost, false
 	if len(o.waiting) > 0 {

@@ -4,7 +4,7 @@
 // done again where it met another's; so servers need not know of one another. PostgreSQL makes
 // a write durable, repairs itself and is copied with its own tools: there is no mirror.
 //
-// Start reading in write.go (transactions). listen.go tells servers of one another, words.go turns the queries of package tables into
+// Start reading in write.go (transactions). listen.go tells servers of one another, package psql turns the queries of package tables into
 // PostgreSQL's, conn.go does it on each connection, key.go has what attributes sort by.
 package postgres
 
@@ -87,7 +87,7 @@ func Open(ctx context.Context, place string, o Options) (*DB, error) {
 	if err := psql.Migrate(ctx, config, migrationFiles, goose.DefaultTablename); err != nil {
 		return nil, d.Failure("open the catalog", err)
 	}
-	connect := connector{stdlib.GetConnector(*config, stdlib.OptionAfterConnect(prepare)), &queries{kept: map[string]query{}}}
+	connect := connector{stdlib.GetConnector(*config, stdlib.OptionAfterConnect(prepare)), &psql.Words{}}
 	d.writer = pool(connect, writers)
 	d.reader = tables.NewReads(pool(connect, tables.ReadConnections))
 	d.DB = tables.New(d, tables.Options{Reader: d.reader, Cache: o.Cache, Key: decodeKey, Number: decodeNumber, Sorts: true, Shown: `substr(r.display_name, 1, 256)`})

@@ -1,4 +1,4 @@
-package postgres
+package psql
 
 import (
 	"strconv"
@@ -6,31 +6,43 @@ import (
 	"sync"
 )
 
-// query is a query of package tables in PostgreSQL's words.
-type query struct {
-	text string
-	args []int // which of the caller's arguments $1, $2 … are
+// Query is a query in PostgreSQL's words.
+type Query struct {
+	Text string
+	Args []int // which of the caller's arguments $1, $2 … are
 }
 
-// queries keeps what was translated. Filters make new ones without end.
-type queries struct {
+// Words turns queries that are written for SQLite, and keeps them: filters make new ones without
+// end. The zero value is ready.
+type Words struct {
+	// Rename is done to each text first; nil: nothing.
+	Rename func(text string) string
+
 	mu   sync.Mutex
-	kept map[string]query
+	kept map[string]Query
 }
 
 const mostKept = 1000
 
-func (q *queries) of(text string) query {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if known, ok := q.kept[text]; ok {
+// Of turns one query.
+func (w *Words) Of(text string) Query {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if known, ok := w.kept[text]; ok {
 		return known
 	}
-	if len(q.kept) >= mostKept {
-		clear(q.kept)
+	if len(w.kept) >= mostKept {
+		clear(w.kept)
 	}
-	out := translate(text)
-	q.kept[text] = out
+	named := text
+	if w.Rename != nil {
+		named = w.Rename(text)
+	}
+	out := translate(named)
+	if w.kept == nil {
+		w.kept = map[string]Query{}
+	}
+	w.kept[text] = out
 	return out
 }
 
@@ -42,7 +54,7 @@ const hint = "INDEXED BY "
 
 // translate turns ? and ?2 into $1 and so on, and takes out the names of indexes, which are
 // for SQLite's planner. Texts in quotes stay as they are.
-func translate(text string) query {
+func translate(text string) Query {
 	var out strings.Builder
 	var args []int
 	places := map[int]int{} // of a numbered argument
@@ -90,5 +102,5 @@ func translate(text string) query {
 		}
 		out.WriteString("$" + strconv.Itoa(place))
 	}
-	return query{out.String(), args}
+	return Query{out.String(), args}
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -51,8 +50,11 @@ func (c *engines) join(m *member, n byte) *roamer {
 	return p
 }
 
-// seal signs a record on top of the newest one that a server shows.
-func (p *roamer) seal(at *remote.Client, payload string) (*state.Envelope, error) {
+// lanes divide the sequences among signers with one hotkey.
+const lanes = 8
+
+// seal signs a record on top of the newest one that a server shows, with a sequence above last.
+func (p *roamer) seal(at *remote.Client, lane int, last *uint64, payload string) (*state.Envelope, error) {
 	var newest state.Newest
 	if err := at.Exchange(p.t.Context(), http.MethodGet, "/api/v1/runs/"+p.run+"/state", nil, &newest); err != nil {
 		return nil, err
@@ -60,11 +62,14 @@ func (p *roamer) seal(at *remote.Client, payload string) (*state.Envelope, error
 	now := uint64(time.Now().UnixMilli())
 	r := state.Record{
 		Place:    state.Place{Netuid: 27, Role: state.Validator, Workspace: "lab", Project: "net", Run: p.name},
-		Sequence: 1, TimeMs: now, ExpiresMs: now + 3_600_000, PayloadType: state.ConfigPayload,
+		Sequence: *last, TimeMs: now, ExpiresMs: now + 3_600_000, PayloadType: state.ConfigPayload,
 	}
 	if newest.Head != nil {
-		r.Sequence, r.Previous = newest.Head.Sequence+1, newest.Head.Digest
+		r.Sequence, r.Previous = max(r.Sequence, newest.Head.Sequence), newest.Head.Digest
 	}
+	for r.Sequence++; r.Sequence%lanes != uint64(lane); r.Sequence++ {
+	}
+	*last = r.Sequence
 	return state.Seal(r, []byte(payload), p.key)
 }
 
@@ -127,13 +132,14 @@ func TestRecordsOfAStore(t *testing.T) {
 	var acked sync.Map // index → hash
 	var count atomic.Int64
 	signs := func(p *roamer, signer int) {
+		last := uint64(0)
 		for made := 0; made < each; {
 			at := c.client(first)
 			if (made+signer)%2 == 1 || down.Load() {
 				at = c.client(second)
 			}
 			var index uint64
-			e, err := p.seal(at, fmt.Sprintf(`{"signer":%d,"n":%d}`, signer, made))
+			e, err := p.seal(at, signer, &last, fmt.Sprintf(`{"signer":%d,"n":%d}`, signer, made))
 			if err == nil {
 				if index, err = p.put(at, e); err != nil && model.CodeOf(err) != model.CodeStateConflict { // it may have been taken
 					index, err = p.put(c.client(second), e)
@@ -186,10 +192,8 @@ func TestRecordsOfAStore(t *testing.T) {
 	k = c.kitchen(third)
 	k.says("continues", "state", "consistency", "lab/net", "--seen", seen)
 	k.says(" 0 faults", "state", "verify", "lab/net/"+racers.name)
+	k.says(" 0 faults", "state", "verify", "lab/net/"+other.name)
 	k.says("", "state", "audit", "lab/net", "--seen", filepath.Join(t.TempDir(), "audit.json"))
-	if n := strings.Count(k.ok("state", "history", "lab/net/"+other.name), "verified"); n < each {
-		t.Errorf("%d of %d records are verified", n, each)
-	}
 }
 
 // TestRecordsWakeReadersOfOtherServers: who waits at one server gets a record that comes to the
@@ -197,7 +201,7 @@ func TestRecordsOfAStore(t *testing.T) {
 func TestRecordsWakeReadersOfOtherServers(t *testing.T) {
 	c := newCluster(t)
 	first, second := c.start(t.TempDir()), c.start(t.TempDir())
-	p := c.join(first, 1)
+	p, last := c.join(first, 1), uint64(0)
 	for n := range 3 {
 		type answer struct {
 			page state.Page
@@ -210,7 +214,7 @@ func TestRecordsWakeReadersOfOtherServers(t *testing.T) {
 			a.err = c.client(second).Exchange(t.Context(), http.MethodGet, fmt.Sprintf("/api/v1/projects/lab/net/state?since=%d&wait=30", n), nil, &a.page)
 			got <- a
 		}()
-		e, err := p.seal(c.client(first), fmt.Sprintf(`{"n":%d}`, n))
+		e, err := p.seal(c.client(first), 0, &last, fmt.Sprintf(`{"n":%d}`, n))
 		if err == nil {
 			_, err = p.put(c.client(first), e)
 		}

@@ -14,7 +14,7 @@ func TestListsAreNotSorted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	rows, err := l.base.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+listed, 1, 0, "", -1, false)
+	rows, err := l.base.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+listed, 1, 0, "", -1, false, batch)
 	if err != nil {
 		t.Fatal(err)
 	}

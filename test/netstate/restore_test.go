@@ -67,7 +67,6 @@ func TestAServerRestoredFromABackup(t *testing.T) {
 
 // A run in the trash has no vote and does not show; restored, it has both again.
 func TestADeletedRunHasNoVote(t *testing.T) {
-	needsFolder(t)
 	n := newNetwork(t)
 	ctx := t.Context()
 	a, reader := n.join("a", netstate.Validator, nil), n.join("r", netstate.Validator, nil)

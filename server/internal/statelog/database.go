@@ -34,7 +34,7 @@ const (
 	// pause is between two tries.
 	pause = 100 * time.Millisecond
 	// session is what each connection sets: a server that hangs holds up others for that long.
-	session = `SET idle_in_transaction_session_timeout = '10s'; SET jit = off`
+	session = `SET idle_in_transaction_session_timeout = '10s'; SET jit = off; SET max_parallel_workers_per_gather = 0`
 )
 
 // database is the place of records in PostgreSQL, which several servers share. It makes writes

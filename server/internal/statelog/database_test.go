@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/kymogram/kymogram/internal/state"
 	"github.com/kymogram/kymogram/internal/testkit/postgres"
 	"github.com/kymogram/kymogram/server/internal/statelog"
+	"github.com/kymogram/kymogram/server/internal/transparency"
 )
 
 // Two servers take records of one project at once, of runs of their own and of one that both
@@ -195,6 +197,55 @@ func TestPutsGoOnOverARestart(t *testing.T) {
 	}
 	if e := put(t, l, run(1), second); e.Index != 1 {
 		t.Errorf("sent again it is %+v", e)
+	}
+}
+
+// A failover to a standby that was not synchronous loses a head that was given out. The server
+// that gave it signs no other history. One that does not know goes on with what there is.
+func TestAFailoverThatLosesAHead(t *testing.T) {
+	if os.Getenv("CLUSTER") == "" {
+		t.Skip("make test-cluster")
+	}
+	primary := postgres.Start(t)
+	url := primary.URL(t)
+	standby := primary.Standby(t)
+	place := inDatabase(strings.Replace(url, fmt.Sprintf("127.0.0.1:%d", primary.Port), fmt.Sprintf("127.0.0.1:%d,127.0.0.1:%d", primary.Port, standby.Port), 1))
+	l := place.open(t)
+	tree, err := l.OpenTree(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := func() (*transparency.SignedHead, error) { return tree.Head(t.Context(), "lab", "net", false) }
+	first := signed(t, run(1), 1, nil, `{}`)
+	put(t, l, run(1), first)
+	before, err := head()
+	if err != nil {
+		t.Fatal(err)
+	}
+	standby.Kill()
+	primary.Do(t, "ALTER SYSTEM SET synchronous_standby_names = ''")
+	primary.Do(t, "SELECT pg_reload_conf()")
+	put(t, l, run(1), signed(t, run(1), 1, first, `{}`))
+	if lost, err := head(); err != nil || lost.Size != 2 {
+		t.Fatalf("%+v, %v", lost, err)
+	}
+	primary.Kill()
+	standby.Serve(t)
+	standby.Promote(t)
+	put(t, l, run(2), signed(t, run(2), 2, nil, `{}`))
+	if h, err := head(); model.CodeOf(err) != model.CodeUnavailable || !strings.Contains(err.Error(), "whose head was signed") {
+		t.Errorf("another history is signed: %+v, %v", h, err)
+	}
+	if tree, err = place.open(t).OpenTree(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	after, err := head()
+	if err != nil || after.Size != 2 || after.Key != before.Key {
+		t.Fatalf("a server that does not know: %+v, %v", after, err)
+	}
+	hashes, err := tree.Consistency(t.Context(), "lab", "net", before.Size, after.Size)
+	if err = errors.Join(err, transparency.CheckConsistency(before, after, hashes)); err != nil {
+		t.Error(err)
 	}
 }
 

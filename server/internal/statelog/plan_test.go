@@ -1,6 +1,7 @@
 package statelog
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -14,23 +15,29 @@ func TestListsAreNotSorted(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	rows, err := l.base.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+listed, 1, 0, "", -1, false, batch)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	steps := 0
-	for rows.Next() {
-		var id, parent, unused int
-		var step string
-		if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+	for name, query := range map[string]string{"newest": newestPlaces, "second": secondPlaces, "list": listed} {
+		rows, err := l.base.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query, 1, 0, "", -1, false)
+		if err != nil {
 			t.Fatal(err)
 		}
-		if steps++; strings.Contains(step, "TEMP") || strings.Contains(step, "SCAN") {
-			t.Error(step)
+		defer rows.Close()
+		steps := 0
+		for rows.Next() {
+			var id, parent, unused int
+			var step string
+			if err := rows.Scan(&id, &parent, &unused, &step); err != nil {
+				t.Fatal(err)
+			}
+			steps++
+			if few := name == "list" && (strings.Contains(step, "TEMP") || regexp.MustCompile(`^SCAN [nsp]$`).MatchString(step)); few {
+				continue // of the places that were found
+			}
+			if strings.Contains(step, "TEMP") || strings.Contains(step, "SCAN") {
+				t.Errorf("%s: %s", name, step)
+			}
 		}
-	}
-	if steps == 0 || rows.Err() != nil {
-		t.Errorf("%d steps: %v", steps, rows.Err())
+		if steps == 0 || rows.Err() != nil {
+			t.Errorf("%s: %d steps: %v", name, steps, rows.Err())
+		}
 	}
 }

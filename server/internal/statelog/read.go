@@ -19,7 +19,8 @@ const (
 	pageBytes   = 4 << 20
 	// batch is how many rows are asked for at once: a database sends all of them, also when
 	// the first fill the page.
-	batch = 32
+	batch      = 32
+	limitBatch = ` LIMIT 32`
 )
 
 const columns = `idx, run, sequence, hash, received_ns, fork, record, signature, payload`
@@ -168,7 +169,7 @@ func (l *Log) History(ctx context.Context, run model.RunID, span state.Span) (*s
 			p.add(e)
 			p.Next, index = e.Sequence, int64(e.Index)
 			return true
-		}, `SELECT `+columns+` FROM records WHERE run = ? AND `+query+` LIMIT ?`, run[:], min(p.Next, state.MaxNumber), index, batch)
+		}, `SELECT `+columns+` FROM records WHERE run = ? AND `+query+``+limitBatch, run[:], min(p.Next, state.MaxNumber), index)
 	}
 	if span.Before > 0 {
 		slices.Reverse(p.Entries)
@@ -187,13 +188,19 @@ const (
 )
 
 // listed are the newest records of a project's runs, and each second record with a
-// sequence beside the first one, by index: that of u, by which runs are in order. SQLite
-// would sort by that of r, with all payloads that are left, for each page.
-const listed = `SELECT u.` + listedColumns + `, NULL, NULL, NULL FROM runs u CROSS JOIN records r ON r.project = u.project AND r.idx = u.idx
-	WHERE u.project = ?1 AND u.idx >= ?2 AND ` + wanted + `
-UNION ALL SELECT r.` + listedColumns + `, a.record, a.signature, CASE WHEN ?5 THEN NULL ELSE a.payload END FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run ` + firstOf + `
-	WHERE r.project = ?1 AND r.fork = 1 AND r.idx >= ?2 AND ` + wanted + `
-ORDER BY 1 LIMIT ?6`
+// sequence beside the first one, by index. Their places are found first, as many as are
+// asked for: no other payload is read, and few rows are sorted.
+const listed = `SELECT r.` + listedColumns + `, a.record, a.signature, CASE WHEN ?5 THEN NULL ELSE a.payload END
+	FROM (SELECT idx FROM (` + newestPlaces + `) n UNION ALL SELECT idx FROM (` + secondPlaces + `) s ORDER BY 1` + limitBatch + `) p
+	CROSS JOIN records r ON r.project = ?1 AND r.idx = p.idx
+	LEFT JOIN records a ON r.fork = 1 AND a.run = r.run AND a.sequence = r.sequence AND a.fork = 0
+	ORDER BY r.idx`
+
+const (
+	newestPlaces = `SELECT u.idx FROM runs u WHERE u.project = ?1 AND u.idx >= ?2 AND ` + wanted + ` ORDER BY u.idx` + limitBatch
+	secondPlaces = `SELECT r.idx FROM records r INDEXED BY records_forked CROSS JOIN runs u ON u.run = r.run
+		WHERE r.project = ?1 AND r.fork = 1 AND r.idx >= ?2 AND ` + wanted + ` ORDER BY r.idx` + limitBatch
+)
 
 // listedColumns are columns without the payload where a list is bare: no byte of it is read.
 const listedColumns = withoutPayload + `CASE WHEN ?5 THEN NULL ELSE r.payload END`
@@ -252,7 +259,7 @@ func (l *Log) List(ctx context.Context, workspace, project string, f state.Filte
 
 // list takes the next rows of listed, until the page is full, and says how many.
 func (p *page) list(ctx context.Context, q querier, id int64, role string, netuid int) (n int, err error) {
-	rows, err := q.QueryContext(ctx, listed, id, min(p.Next, state.MaxNumber), role, netuid, p.bare, batch)
+	rows, err := q.QueryContext(ctx, listed, id, min(p.Next, state.MaxNumber), role, netuid, p.bare)
 	if err != nil {
 		return 0, err
 	}
@@ -267,8 +274,11 @@ func (p *page) list(ctx context.Context, q querier, id int64, role string, netui
 			return n, err
 		}
 		e.Dropped = e.Dropped && !p.bare
-		if p.Next = e.Index + 1; first == nil {
-			p.add(e)
+		p.Next = e.Index + 1
+		if first == nil {
+			if !e.Fork { // else the first one with its sequence is missing, which data verify finds
+				p.add(e)
+			}
 			continue
 		}
 		p.Evidence = append(p.Evidence, state.Evidence{RunID: e.RunID, Proof: state.Proof{A: first, B: &e.Envelope}})

@@ -67,8 +67,7 @@ func (p *roamer) seal(at *remote.Client, lane int, last *uint64, payload string)
 	if newest.Head != nil {
 		r.Sequence, r.Previous = max(r.Sequence, newest.Head.Sequence), newest.Head.Digest
 	}
-	for r.Sequence++; r.Sequence%lanes != uint64(lane); r.Sequence++ {
-	}
+	r.Sequence = (r.Sequence/lanes+1)*lanes + uint64(lane)
 	*last = r.Sequence
 	return state.Seal(r, []byte(payload), p.key)
 }

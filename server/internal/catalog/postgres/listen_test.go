@@ -180,7 +180,7 @@ func TestManyNews(t *testing.T) {
 	losses := there.losses
 	there.mu.Unlock()
 	for i := range 6_000 {
-		c := model.RunChange{Run: model.RunID{byte(i), byte(i >> 8)}, Workspace: strings.Repeat("w", 128), Project: strings.Repeat(string(rune('a'+i%7)), 128)}
+		c := model.RunChange{Run: model.RunID{byte(i), byte(i >> 8), 1}, Workspace: strings.Repeat("w", 128), Project: strings.Repeat(string(rune('a'+i%7)), 128)}
 		there.made("news " + c.Run.String() + " " + c.Workspace + "/" + c.Project)
 		one.Publish(c)
 	}

@@ -70,8 +70,14 @@ type member struct {
 
 func (c *engines) start(folder string, more ...string) *member {
 	c.t.Helper()
+	return c.serve(folder, append([]string{"--store", c.points, "--catalog", c.catalog, "--blob", c.blob}, more...)...)
+}
+
+// serve starts a server of a folder.
+func (c *engines) serve(folder string, more ...string) *member {
+	c.t.Helper()
 	m := &member{folder: folder}
-	args := append([]string{"serve", "--data", folder, "--http", "127.0.0.1:0", "--store", c.points, "--catalog", c.catalog, "--blob", c.blob}, more...)
+	args := append([]string{"serve", "--data", folder, "--http", "127.0.0.1:0"}, more...)
 	m.cmd = exec.CommandContext(context.Background(), "kymogram", args...)
 	m.cmd.Env = append(os.Environ(), "HOME="+c.t.TempDir(), "XDG_CONFIG_HOME="+c.t.TempDir(), "KYMOGRAM_ADMIN_KEY="+c.key)
 	log, err := os.Create(filepath.Join(c.t.TempDir(), "log"))

@@ -18,7 +18,7 @@ func TestMigrate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commands := regexp.MustCompile(`(?m)^kymogram (migrate .*)$`).FindAllStringSubmatch(string(page), -1)
+	commands := regexp.MustCompile(`(?m)^kymogram (migrate (?:--back )?--data \S+ --catalog .*)$`).FindAllStringSubmatch(string(page), -1)
 	if len(commands) != 2 {
 		t.Fatalf("the page has the commands %q", commands)
 	}

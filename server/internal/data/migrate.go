@@ -89,21 +89,32 @@ func (f Folder) Migrate(ctx context.Context, m Migration) (*Migrated, error) {
 	if m.owner, err = m.Owner(); err != nil {
 		return nil, err
 	}
-	place := psql.Named(m.Catalog)
-	out := &Migrated{Data: string(f), From: f.Catalog(), To: place, Tables: []tables.Moved{}, serve: fmt.Sprintf("kymogram serve --data %s --catalog postgres://…", string(f))}
-	move := f.moveOut
+	out, move := f.migrated(&m), f.moveOut
 	if m.Back {
-		out.From, out.To, out.serve = place, f.Catalog(), fmt.Sprintf("kymogram serve --data %s", string(f))
 		move = f.moveIn
 	}
 	if err := move(ctx, &m, out); err != nil {
 		return nil, Explain(string(f), err)
 	}
-	for _, t := range out.Tables {
-		out.Rows += t.Rows
-	}
+	out.count()
 	out.Seconds = time.Since(began).Seconds()
 	return out, nil
+}
+
+// migrated is a move that is to be made.
+func (f Folder) migrated(m *Migration) *Migrated {
+	place := psql.Named(m.Catalog)
+	if m.Back {
+		return &Migrated{Data: string(f), From: place, To: f.Catalog(), Tables: []tables.Moved{}, serve: fmt.Sprintf("kymogram serve --data %s", string(f))}
+	}
+	return &Migrated{Data: string(f), From: f.Catalog(), To: place, Tables: []tables.Moved{}, serve: fmt.Sprintf("kymogram serve --data %s --catalog postgres://…", string(f))}
+}
+
+// count adds up the rows of the tables.
+func (m *Migrated) count() {
+	for _, t := range m.Tables {
+		m.Rows += t.Rows
+	}
 }
 
 // moveOut moves the catalog into the database.

@@ -34,7 +34,9 @@ type Engine struct {
 }
 
 // Open connects to both servers and makes what is missing of their tables.
-func Open(ctx context.Context, cfg Config) (*Engine, error) {
+func Open(ctx context.Context, cfg Config) (*Engine, error) { return open(ctx, cfg, nil) }
+
+func open(ctx context.Context, cfg Config, moves *ledger.Mover) (*Engine, error) {
 	cfg = cfg.withDefaults()
 	if cfg.Node == "" {
 		return nil, model.Errorf(model.CodeInvalid, "the store needs a name of this server")
@@ -43,7 +45,7 @@ func Open(ctx context.Context, cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := ledger.Open(ctx, cfg.Ledger, ledger.Options{Node: cfg.Node, Hold: cfg.Hold, Connections: connections, Shards: points.Shards()})
+	l, err := ledger.Open(ctx, cfg.Ledger, ledger.Options{Node: cfg.Node, Hold: cfg.Hold, Connections: connections, Shards: points.Shards(), Moves: moves})
 	if err != nil {
 		return nil, errors.Join(err, points.Close())
 	}

@@ -5,13 +5,20 @@ import (
 	"crypto/rand"
 )
 
-// identify reads the secret of the store, which the first server makes.
-func (l *Ledger) identify(ctx context.Context) error {
+// identify reads the secret of the store, which the first server makes, or who moves points there.
+func (l *Ledger) identify(ctx context.Context, by *Mover) error {
 	made := make([]byte, 32)
 	_, _ = rand.Read(made) // it never fails
+	if by != nil && by.Secret != nil {
+		made = by.Secret
+	}
 	_, err := l.pool.Exec(ctx, `INSERT INTO ledger_store (id, secret) VALUES (0, $1) ON CONFLICT DO NOTHING`, made)
+	var moving *string
 	if err == nil {
-		err = l.pool.QueryRow(ctx, `SELECT secret FROM ledger_store`).Scan(&l.secret)
+		err = l.pool.QueryRow(ctx, `SELECT secret, moving FROM ledger_store`).Scan(&l.secret, &moving)
+	}
+	if err == nil && moving != nil && by == nil {
+		err = errMoving(*moving)
 	}
 	return failure("read the secret of the store", err)
 }

@@ -48,6 +48,8 @@ type Options struct {
 	Connections int32
 	// Shards is over how many new runs are spread; 0 is 1.
 	Shards int
+	// Moves is who moves points, see move.go; nil for a server.
+	Moves *Mover
 }
 
 // Ledger is safe for parallel use.
@@ -85,7 +87,7 @@ func Open(ctx context.Context, place string, o Options) (*Ledger, error) {
 	}
 	l := &Ledger{pool: pool, folder: []byte(o.Node), holder: make([]byte, 16), hold: o.Hold, shards: max(o.Shards, 1)}
 	_, _ = rand.Read(l.holder) // it never fails
-	if err := errors.Join(l.begin(ctx), l.identify(ctx)); err != nil {
+	if err := errors.Join(l.begin(ctx), l.identify(ctx, o.Moves)); err != nil {
 		pool.Close()
 		return nil, err
 	}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/kymogram/kymogram"
+	"github.com/kymogram/kymogram/server/internal/data"
+)
+
+// migrate runs the command as a process of its own.
+func (c *engines) migrate(folder string, more ...string) (moved data.Moved) {
+	c.t.Helper()
+	args := append([]string{"migrate", "--json", "--data", folder, "--store", c.points, "--catalog", c.catalog}, more...)
+	out, err := exec.CommandContext(c.t.Context(), "kymogram", args...).Output()
+	var failed *exec.ExitError
+	if errors.As(err, &failed) {
+		c.t.Fatalf("%q: %s", args, failed.Stderr)
+	}
+	if err := errors.Join(err, json.Unmarshal(out, &moved)); err != nil {
+		c.t.Fatalf("%q: %v\n%s", args, err, out)
+	}
+	return moved
+}
+
+// TestMoveOfAServer: the points of a server move into a store while writers write, over the SDK's
+// stream and as lines. The server is killed, the rest moves, and a server of the store goes on.
+// What was acknowledged is there once, and tags too. With CLUSTER all of it moves back.
+func TestMoveOfAServer(t *testing.T) {
+	c := newCluster(t)
+	source := c.serve(t.TempDir())
+	var to atomic.Value
+	to.Store(source.address)
+	way := balancer(t, &to)
+	run, err := kymogram.Init(t.Context(), kymogram.Options{
+		Server: "http://" + way, APIKey: c.key, RunName: "sdk", OrchestrationID: "job",
+		SpoolDir: t.TempDir(), NoEnvironment: true, NoSystemMetrics: true, Log: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stop atomic.Bool
+	var writers sync.WaitGroup
+	var logged atomic.Int64
+	acked := make([]atomic.Int64, 3)
+	writers.Go(func() {
+		for i := 0; !stop.Load(); i++ {
+			if err := errors.Join(run.Log("loss", float64(i)), run.AddTags(fmt.Sprint("tag", i%7))); err != nil {
+				t.Error(err)
+				return
+			}
+			logged.Store(int64(i) + 1)
+			time.Sleep(time.Millisecond) // a training does other things, too
+		}
+	})
+	for w := range acked {
+		writers.Go(func() {
+			for i := int64(1); !stop.Load(); {
+				if c.line(way, fmt.Sprintf("w%d", w), i) {
+					acked[w].Store(i)
+					i++
+				}
+			}
+		})
+	}
+	further := func(k *kitchen) {
+		t.Helper()
+		lines, points := acked[0].Load()+5, logged.Load()+50
+		k.until("the writers go on", func() bool {
+			return acked[0].Load() >= lines && logged.Load() >= points && len(k.exported("default/default/sdk", "loss")) > 50
+		})
+	}
+	k := c.kitchen(source)
+	further(k)
+	for range 2 {
+		if moved := c.migrate(source.folder); moved.Final || moved.Copied.Points == 0 || moved.Catalog != nil {
+			t.Errorf("beside the server %+v was moved", moved)
+		}
+		further(k)
+	}
+	c.refuses("its points are on their way from a data folder", "--data", t.TempDir(), "--store", c.points, "--catalog", c.catalog)
+	source.kill()
+	moved := c.migrate(source.folder)
+	if !moved.Final || moved.Copied.Points == 0 || moved.Catalog == nil || moved.Aside == "" {
+		t.Errorf("without the server %+v was moved", moved)
+	}
+	c.refuses("the points of "+source.folder+" are in clickhouse://", "--data", source.folder)
+	if again := c.migrate(source.folder); !again.Already {
+		t.Errorf("what is done is %+v", again)
+	}
+	member := c.start(source.folder)
+	to.Store(member.address)
+	k = c.kitchen(member)
+	further(k)
+	stop.Store(true)
+	writers.Wait()
+	if err := run.Close(context.WithoutCancel(t.Context())); err != nil {
+		t.Error(err)
+	}
+	all := func(k *kitchen) {
+		t.Helper()
+		k.once("default/default/sdk", "loss", 0, int(logged.Load()))
+		for w := range acked {
+			k.once("default/lines/default", fmt.Sprintf("w%d/v", w), 1, int(acked[w].Load())+1)
+		}
+		shown := k.ok("runs", "show", "default/default/sdk")
+		for tag := range 7 {
+			if !strings.Contains(shown, fmt.Sprint("tag", tag)) {
+				t.Errorf("tag%d is lost:\n%s", tag, shown)
+			}
+		}
+	}
+	all(k)
+	if os.Getenv("CLUSTER") == "" {
+		return // the way back waits until the server counts as stopped
+	}
+	member.kill()
+	if moved := c.migrate(source.folder, "--back"); !moved.Final || moved.Copied.Points == 0 {
+		t.Errorf("%+v was moved back", moved)
+	}
+	c.refuses("were moved back into a data folder", "--data", t.TempDir(), "--store", c.points, "--catalog", c.catalog)
+	all(c.kitchen(c.serve(source.folder)))
+}
+
+// refuses starts a server that should not start.
+func (c *engines) refuses(words string, args ...string) {
+	c.t.Helper()
+	k := &kitchen{t: c.t, env: map[string]string{"HOME": c.t.TempDir()}}
+	code, _, errs := k.run(append([]string{"serve", "--http", "127.0.0.1:0"}, args...)...)
+	if code == 0 || !strings.Contains(errs, words) {
+		c.t.Errorf("%q: %d %s, want %q", args, code, errs, words)
+	}
+}

@@ -1,0 +1,29 @@
+package clickhouse
+
+import (
+	"context"
+
+	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/server/internal/store"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/curve"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/ledger"
+)
+
+// OpenMover opens the store for who moves points between it and a data folder. Secret is that of
+// the folder; a store that is new gets it. Nil takes the store's.
+func OpenMover(ctx context.Context, cfg Config, secret []byte) (*Engine, error) {
+	return open(ctx, cfg, &ledger.Mover{Secret: secret})
+}
+
+// Ledger is that of the store.
+func (e *Engine) Ledger() *ledger.Ledger { return e.ledger }
+
+// Rows gives the rows of a run that count and arrived at a number or later, by arrival and series.
+func (e *Engine) Rows(ctx context.Context, run model.RunID, from uint64, take func(*curve.Row) error) error {
+	return e.points.Reader(ctx, run, e.ledger).Rows(ctx, run, from, take)
+}
+
+// Sums sums up the points of a run that count, by series.
+func (e *Engine) Sums(ctx context.Context, run model.RunID) (map[store.SeriesID]curve.Sum, error) {
+	return read(ctx, e, run, func(r *curve.Reader) (map[store.SeriesID]curve.Sum, error) { return r.Sums(ctx, run) })
+}

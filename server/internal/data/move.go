@@ -153,6 +153,9 @@ func (f Folder) pointsOut(ctx context.Context, m *Move, out *Moved) (err error) 
 		err = model.Errorf(model.CodeNotFound, "%s is no data folder of a server: it has no points", string(f)).
 			WithHint("Give the folder that `kymogram serve --data` uses. A new store needs no move: `kymogram serve --store` makes it.")
 	}
+	if err == nil {
+		err = os.MkdirAll(f.Store(), 0o700) // it went aside
+	}
 	if err != nil {
 		return err
 	}

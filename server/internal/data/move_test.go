@@ -5,15 +5,21 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/johannesboyne/gofakes3"
+	"github.com/johannesboyne/gofakes3/backend/s3mem"
+
 	"github.com/kymogram/kymogram/internal/model"
 	points "github.com/kymogram/kymogram/internal/testkit/clickhouse"
 	server "github.com/kymogram/kymogram/internal/testkit/postgres"
 	"github.com/kymogram/kymogram/server/internal/blob"
+	"github.com/kymogram/kymogram/server/internal/blob/dir"
+	"github.com/kymogram/kymogram/server/internal/blob/s3"
 	"github.com/kymogram/kymogram/server/internal/data"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
 	"github.com/kymogram/kymogram/server/internal/store/local"
@@ -26,6 +32,7 @@ type shared struct {
 	store    string
 	catalog  string
 	schema   string
+	blob     string
 }
 
 func newShared(t testing.TB) *shared {
@@ -38,7 +45,7 @@ func newShared(t testing.TB) *shared {
 
 func (s *shared) move(folder data.Folder, back bool) (*data.Moved, error) {
 	return folder.Move(s.Context(), data.Move{
-		Migration: data.Migration{Catalog: s.catalog, Back: back, Log: slog.New(slog.DiscardHandler), Shown: io.Discard}, Store: s.store,
+		Migration: data.Migration{Catalog: s.catalog, Back: back, Log: slog.New(slog.DiscardHandler), Shown: io.Discard}, Store: s.store, Blob: s.blob,
 		Secret: func() ([]byte, error) { return blob.Secret(filepath.Join(string(folder), data.BlobKeyFile)) },
 		Owners: func(secret []byte) (data.Owners, error) {
 			sum := sha256.Sum256(secret)
@@ -180,5 +187,61 @@ func TestMovePoints(t *testing.T) {
 	defer store.Close()
 	if stats, err := store.RunStats(t.Context(), run); err != nil || stats.Stored != 3 {
 		t.Errorf("%+v, %v", stats, err)
+	}
+}
+
+// TestMoveFiles: files go into the bucket, each once, and out of the folder with the last move.
+func TestMoveFiles(t *testing.T) {
+	t.Setenv("AWS_ACCESS_KEY_ID", "test")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	s := newShared(t)
+	backend := s3mem.New()
+	if err := backend.CreateBucket("files"); err != nil {
+		t.Fatal(err)
+	}
+	service := httptest.NewServer(gofakes3.New(backend).Server())
+	t.Cleanup(service.Close)
+	s.blob = "s3://files/team?endpoint=" + service.URL
+	folder := empty(t)
+	files, err := dir.Open(folder.Blobs())
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, _, _, err := files.Keep(t.Context(), strings.NewReader("a video"), 100)
+	if err = errors.Join(err, files.Close()); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := folder.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, final := range []bool{false, true} {
+		if final {
+			if err := lock.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if moved := s.must(folder, false); moved.Final != final || moved.Files == nil || moved.Files.Files != 1 || (moved.Files.Aside != "") != final {
+			t.Errorf("%+v, %+v", moved, moved.Files)
+		}
+	}
+	place, err := s3.Parse(s.blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bucket, err := s3.Open(t.Context(), place, filepath.Join(t.TempDir(), "tmp"), "bucket")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bucket.Open(t.Context(), hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if got, err := io.ReadAll(r); string(got) != "a video" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := os.Stat(folder.Blobs()); err == nil {
+		t.Error("the folder has files, which a server with a bucket refuses")
 	}
 }

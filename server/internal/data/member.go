@@ -30,7 +30,7 @@ func (f Folder) StoreElsewhere() error {
 		return Explain(string(f), fmt.Errorf("read where the points are: %w", err))
 	}
 	return model.Errorf(model.CodeConflict, "the points of %s are in %s", string(f), strings.TrimSpace(string(place))).
-		WithHint("A server takes them with --store and --catalog. Copy and repair them with the tools of ClickHouse and PostgreSQL; keys are made with `kymogram key --server`.")
+		WithHint("A server takes them with --store and --catalog, and `kymogram migrate --back` moves them into the folder. Copy and repair them with the tools of ClickHouse and PostgreSQL; keys are made with `kymogram key --server`.")
 }
 
 // SetStoreElsewhere notes that the points are in a database, named without its password.
@@ -47,7 +47,7 @@ func (f Folder) Join(place string) (name string, lock io.Closer, err error) {
 	own, err := exists(filepath.Join(f.Store(), "VERSION"))
 	if err == nil && own {
 		err = model.Errorf(model.CodeConflict, "%s has points, which a server with %s would not read", string(f), place).
-			WithHint("Name a new folder with --data, or serve without --store.")
+			WithHint("Move them there with `kymogram migrate --data %s --store clickhouse://… --catalog postgres://…`, name a new folder with --data, or serve without --store.", string(f))
 	}
 	if err == nil {
 		err = os.MkdirAll(f.Store(), 0o700)

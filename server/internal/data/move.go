@@ -382,6 +382,9 @@ func (f Folder) takeBack(ctx context.Context, m *Move, from *clickhouse.Engine, 
 	return wal.OS{}.SyncDir(string(f))
 }
 
+// fillBytes is how much the folder's engine holds while it is filled.
+const fillBytes = 64 << 20
+
 // fill copies all runs into the folder's engine, and compares what then is in its files.
 func (f Folder) fill(ctx context.Context, m *Move, from *clickhouse.Engine, out *Moved) error {
 	position, err := from.Ledger().LastPosition(ctx)
@@ -397,7 +400,7 @@ func (f Folder) fill(ctx context.Context, m *Move, from *clickhouse.Engine, out 
 	}
 	bar := progress.Points(m.Shown, 2*int64(total)) // copied, and compared
 	defer bar.End()
-	to, err := local.Open(ctx, local.Config{Dir: f.Store(), Marks: f.Marks(), SeriesPerRunLimit: 1 << 30, Logger: m.Log})
+	to, err := local.Open(ctx, local.Config{Dir: f.Store(), Marks: f.Marks(), SeriesPerRunLimit: 1 << 30, MemoryBytes: fillBytes, Logger: m.Log})
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ import (
 
 // blockPoints is how many points an insert of an intake has, about; blockBytes of documents.
 const (
-	blockPoints = 200_000
+	blockPoints = 100_000
 	blockBytes  = 32 << 20
 )
 

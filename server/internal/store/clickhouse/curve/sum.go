@@ -62,8 +62,8 @@ func (r *Row) Shared() (h uint64) {
 }
 
 // Add counts a point: what its row shares, its kind, the bits of its number and its document.
-func (s *Sum) Add(shared uint64, kind model.Kind, float, int uint64, doc []byte) {
-	h := mix(mix(mix(shared, uint64(kind)), float), int)
+func (s *Sum) Add(shared uint64, kind model.Kind, float, whole uint64, doc []byte) {
+	h := mix(mix(mix(shared, uint64(kind)), float), whole)
 	s.Count++
 	s.Check += mix(h, city.CH64(doc))
 }

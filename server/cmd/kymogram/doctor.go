@@ -85,7 +85,7 @@ are alive, and what waits for them. Nothing is changed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			q.Store, q.Catalog, q.Blob = cmp.Or(q.Store, io.env("KYMOGRAM_STORE")), cmp.Or(q.Catalog, io.env("KYMOGRAM_CATALOG")), cmp.Or(q.Blob, io.env("KYMOGRAM_BLOB"))
-			q.Password = io.env("CLICKHOUSE_PASSWORD")
+			q.Log, q.Password = cmp.Or(q.Log, io.env("KYMOGRAM_POINTS_LOG")), io.env("CLICKHOUSE_PASSWORD")
 			if q.Store == "" && q.Catalog == "" && q.Blob == "" {
 				return usageError{model.Errorf(model.CodeInvalid, "there is nothing to look at").WithHint("give --store, --catalog or --blob, as for kymogram serve")}
 			}
@@ -99,6 +99,7 @@ are alive, and what waits for them. Nothing is changed.`,
 	flags := cmd.Flags()
 	flags.StringVar(&q.Store, "store", "", "the ClickHouse database of points, clickhouse://USER@HOST:9000/DATABASE (default KYMOGRAM_STORE)")
 	flags.StringVar(&q.Catalog, "catalog", "", "the PostgreSQL database of runs, postgres://USER@HOST/DATABASE (default KYMOGRAM_CATALOG)")
+	flags.StringVar(&q.Log, "log", "", "the NATS JetStream in front of ClickHouse, nats://HOST:4222 (default KYMOGRAM_POINTS_LOG)")
 	flags.StringVar(&q.Blob, "blob", "", "the bucket of files, s3://BUCKET/PREFIX (default KYMOGRAM_BLOB)")
 	flags.BoolVar(&asJSON, "json", false, "print the findings as JSON")
 	return cmd

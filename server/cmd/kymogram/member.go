@@ -5,8 +5,11 @@ import (
 	"encoding/hex"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/kymogram/kymogram/server/internal/data"
+	"github.com/kymogram/kymogram/server/internal/gauges"
+	"github.com/kymogram/kymogram/server/internal/selfmetrics"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
@@ -20,7 +23,7 @@ func (n *node) joinStore(ctx context.Context, folder data.Folder) error {
 	}
 	n.closers = append(n.closers, lock)
 	engine, err := clickhouse.Open(ctx, clickhouse.Config{
-		Points: n.config.Store, Password: os.Getenv("CLICKHOUSE_PASSWORD"), Ledger: n.config.Catalog, Node: name,
+		Points: n.config.Store, Password: os.Getenv("CLICKHOUSE_PASSWORD"), Ledger: n.config.Catalog, Log: n.config.PointsLog, Node: name,
 		SeriesPerRunLimit: int(n.config.Limits.SeriesPerRun), Logger: n.log,
 	})
 	if err != nil {
@@ -43,6 +46,9 @@ func (n *node) claimPoints(ctx context.Context) error {
 	if err := n.member.Claim(ctx, name); err != nil {
 		return err
 	}
+	if err := n.member.OpenLog(ctx); err != nil {
+		return err
+	}
 	return data.Folder(n.config.Data).SetStoreElsewhere(cluster.Named(n.config.Store))
 }
 
@@ -60,4 +66,19 @@ func (n *node) sharedLog() store.SharedLog {
 		return nil
 	}
 	return n.member
+}
+
+// logGauges tell of points that are in the log; there are none without a log.
+func (n *node) logGauges() []selfmetrics.Gauge {
+	if n.member == nil || !n.member.Logged() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	b, err := n.member.Backlog(ctx)
+	if err != nil {
+		n.log.Warn("the log cannot be counted", "err", err)
+		return nil
+	}
+	return gauges.Log(b.Blocks, b.Oldest)
 }

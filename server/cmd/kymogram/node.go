@@ -520,6 +520,7 @@ func (n *node) gauges() []selfmetrics.Gauge {
 		gauges.Ingest(n.ingest.Stats()),
 		gauges.Files(n.blobs.Damaged()),
 	)
+	all = append(all, n.logGauges()...)
 	all = append(all, gauges.States(n.states.Stats(), n.states.Health(), n.states.Broken() != nil)...)
 	return append(all, n.sharedGauges()...)
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/blob/s3"
 	"github.com/kymogram/kymogram/server/internal/psql"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/journal"
 )
 
 // Config is a server's configuration. Every leaf is a [Field].
@@ -31,6 +32,7 @@ type Config struct {
 	Blob      string    `yaml:"blob" usage:"bucket for files instead of the data folder, s3://BUCKET/PREFIX?endpoint=URL&region=NAME"`
 	Catalog   string    `yaml:"catalog" secret:"yes" usage:"PostgreSQL database for runs, keys and views instead of the data folder, postgres://USER@HOST/DATABASE"`
 	Store     string    `yaml:"store" secret:"yes" usage:"ClickHouse database for points instead of the data folder, which several servers may share, clickhouse://USER@HOST:9000/DATABASE; needs catalog"`
+	PointsLog string    `yaml:"points_log" flag:"log" secret:"yes" usage:"NATS JetStream that takes points while ClickHouse is away, nats://HOST:4222 or tls://; needs store"`
 	HTTP      string    `yaml:"http" usage:"address for HTTP and gRPC, HOST:PORT; port 0 picks a free one"`
 	GRPC      string    `yaml:"grpc" usage:"one more address, for gRPC alone"`
 	NoAuth    bool      `yaml:"no_auth" usage:"accept any key and none; whoever reaches the address may do everything"`
@@ -137,7 +139,7 @@ func defaultData(env func(string) string) string {
 
 // Validate reports the first setting that cannot work.
 func (c *Config) Validate() error {
-	checks := []func() error{c.checkData, c.checkBlob, c.checkCatalog, c.checkStore, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain, c.checkPlaces}
+	checks := []func() error{c.checkData, c.checkBlob, c.checkCatalog, c.checkStore, c.checkPointsLog, c.checkTLS, c.checkAddresses, c.checkLevel, c.checkLimits, c.checkKey, c.checkChain, c.checkPlaces}
 	for _, check := range checks {
 		if err := check(); err != nil {
 			return err
@@ -205,6 +207,19 @@ func (c *Config) checkStore() error {
 		return invalid("store: points in ClickHouse need runs in PostgreSQL").WithHint("give --catalog postgres://USER@HOST/DATABASE too")
 	case c.Retention.Bytes != 0:
 		return invalid("retention.bytes: ClickHouse does not say how many bytes a run takes").WithHint("use retention.age with --store")
+	}
+	return nil
+}
+
+func (c *Config) checkPointsLog() error {
+	if c.PointsLog == "" {
+		return nil
+	}
+	if err := journal.Check(c.PointsLog); err != nil {
+		return fmt.Errorf("points_log: %w", err)
+	}
+	if c.Store == "" {
+		return invalid("points_log: a log takes points for ClickHouse, and there is no store").WithHint("give --store clickhouse://USER@HOST:9000/DATABASE too, or leave out --log")
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kymogram/kymogram/server/internal/blob/s3"
 	"github.com/kymogram/kymogram/server/internal/psql"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/journal"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/ledger"
 )
 
@@ -19,6 +20,7 @@ type ClusterQuestion struct {
 	Store    string // of ClickHouse; empty: points are in data folders
 	Password string // of ClickHouse, for an address without one
 	Catalog  string // of PostgreSQL
+	Log      string // of NATS; empty: there is none
 	Blob     string // of a bucket; empty: files are in a data folder
 }
 
@@ -36,7 +38,7 @@ const (
 // ExamineCluster looks at all engines, and changes nothing. It fails where an address is none.
 func ExamineCluster(ctx context.Context, q ClusterQuestion) (*Diagnosis, error) {
 	d := &Diagnosis{OK: true}
-	for _, check := range []func(context.Context, ClusterQuestion) error{d.checkPoints, d.checkDatabase, d.checkFiles} {
+	for _, check := range []func(context.Context, ClusterQuestion) error{d.checkPoints, d.checkDatabase, d.checkLog, d.checkFiles} {
 		bounded, cancel := context.WithTimeout(ctx, clusterLimit)
 		err := check(bounded, q)
 		cancel()
@@ -177,6 +179,41 @@ func (d *Diagnosis) checkLedger(ctx context.Context, q ClusterQuestion) {
 		err = model.Errorf(model.CodeUnavailable, "the updates of %d batches wait for a server, and none is alive", s.Left).WithHint("Start one.")
 	}
 	d.add("servers", detail, err)
+}
+
+// oldBlock is how old points in the log may be before somebody should look.
+const oldBlock = time.Minute
+
+// checkLog tells of points on their way to ClickHouse.
+func (d *Diagnosis) checkLog(ctx context.Context, q ClusterQuestion) error {
+	if q.Log != "" {
+		if err := journal.Check(q.Log); err != nil {
+			return fmt.Errorf("log: %w", err)
+		}
+	}
+	if q.Catalog == "" || q.Store == "" {
+		return nil
+	}
+	s, err := ledger.ExamineLog(ctx, q.Catalog)
+	if err == nil && (s.Log == "" && q.Log == "" || s.Secret == nil) {
+		return nil
+	}
+	detail := fmt.Sprintf("%d blocks wait, the first for %s", s.Blocks, duration.Text(s.Oldest.Round(time.Second)))
+	if err == nil && q.Log != "" {
+		var stream *journal.State
+		if stream, err = journal.Examine(ctx, q.Log, s.Secret); stream != nil {
+			detail += fmt.Sprintf("; %d of %d MiB, copies: %d", stream.Bytes>>20, stream.Most>>20, stream.Copies)
+		}
+		if err == nil && stream == nil && s.Log != "" {
+			err = model.Errorf(model.CodeConflict, "%s does not have the log of this store", journal.Named(q.Log)).WithHint("Look at the address.")
+		}
+	}
+	if err == nil && s.Blocks > 0 && s.Oldest > oldBlock {
+		err = model.Errorf(model.CodeUnavailable, "%d blocks of points wait, the first for %s", s.Blocks, duration.Text(s.Oldest.Round(time.Second))).
+			WithHint("Look whether ClickHouse takes inserts, and whether a server with --log runs.")
+	}
+	d.add("log", detail, err)
+	return nil
 }
 
 func (d *Diagnosis) checkFiles(ctx context.Context, q ClusterQuestion) error {

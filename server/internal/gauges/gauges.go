@@ -4,6 +4,8 @@
 package gauges
 
 import (
+	"time"
+
 	"github.com/kymogram/kymogram/server/internal/catalog/sqlite"
 	"github.com/kymogram/kymogram/server/internal/doctor"
 	"github.com/kymogram/kymogram/server/internal/httpapi"
@@ -35,6 +37,14 @@ func Store(e store.Stats, live int64) []selfmetrics.Gauge {
 		counter("kymogram_store_lost_records_total", "Batches in damaged ranges of the log, met at the start; ledgers tell of those from clients with sequences.", e.LostRecords),
 		gauge("kymogram_store_poisoned", "1 after a failed sync: restart.", truth(e.Poisoned)),
 		gauge("kymogram_store_disk_full", "1 while writes are refused for want of space.", truth(e.DiskFull)),
+	}
+}
+
+// Log is what waits in the log in front of ClickHouse.
+func Log(blocks int64, oldest time.Duration) []selfmetrics.Gauge {
+	return []selfmetrics.Gauge{
+		gauge("kymogram_store_log_blocks", "Blocks of points in the log that are not in ClickHouse yet, of all servers.", blocks),
+		gauge("kymogram_store_log_oldest_seconds", "How long the first of them waits.", int64(oldest.Seconds())),
 	}
 }
 

@@ -14,6 +14,9 @@ type Config struct {
 	Ledger string
 	// Password is that of an address that has none.
 	Password string
+	// Log is the address of a log that takes points while ClickHouse is away, see
+	// [journal.Check]; empty for none.
+	Log string
 	// Node names the data folder of this server.
 	Node string
 	// SeriesPerRunLimit refuses records that would make more series; 1,000,000.

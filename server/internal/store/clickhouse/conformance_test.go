@@ -24,6 +24,16 @@ func TestClusterConformance(t *testing.T) {
 	conform(t, newCluster(t), storetest.Run)
 }
 
+// TestLogConformance is the same with a log in front.
+func TestLogConformance(t *testing.T) {
+	run := storetest.Run
+	if os.Getenv("CLUSTER") == "" {
+		run = storetest.RunFixed
+	}
+	r, _ := newLogged(t)
+	conform(t, r, run)
+}
+
 func conform(t *testing.T, r *rig, run func(*testing.T, func(testing.TB) *storetest.Harness)) {
 	t.Helper()
 	cases := 2
@@ -33,13 +43,21 @@ func conform(t *testing.T, r *rig, run func(*testing.T, func(testing.TB) *storet
 	r.open(t, "a") // makes the tables
 	run(t, func(t testing.TB) *storetest.Harness {
 		r.clear(t)
-		reopen := func() (store.Engine, error) { return clickhouse.Open(t.Context(), r.config) }
+		stop := func() {} // it drains no more
+		reopen := func() (store.Engine, error) {
+			e, err := clickhouse.Open(t.Context(), r.config)
+			if err == nil && r.config.Log != "" {
+				stop = work(t, e)
+			}
+			return e, err
+		}
 		e, err := reopen()
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := &storetest.Harness{Engine: e, Cases: cases}
 		h.Reopen = func() (store.Engine, error) {
+			stop()
 			_ = h.Engine.Close() // it closes connections, as the end of a process does, and nothing else
 			return reopen()
 		}

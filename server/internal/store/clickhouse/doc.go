@@ -7,6 +7,9 @@
 //	Append ─▶ lease of the run ─▶ queue ─▶ group ─▶ decide ─▶ insert ─▶ commit ─▶ ack
 //	          (lease.go)         (queue.go)       (decision) (rows.go)  (ledger)
 //
+// With a log in front of ClickHouse, rows go there in place of the insert (sink.go), and are
+// inserted after the answer (drain.go).
+//
 // Invariants:
 //   - Rows count when the ledger has their log position, and never before. An insert whose
 //     outcome is not known is given up: its rows go again under new positions, and what the first

@@ -10,6 +10,7 @@ import (
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/journal"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/ledger"
 )
 
@@ -25,6 +26,9 @@ type Engine struct {
 	ledger *ledger.Ledger
 	leases *leases
 	queue  *queue
+	sink   sink
+	// journal is the log in front of ClickHouse, nil for none.
+	journal *journal.Journal
 
 	groups, writes atomic.Uint64
 	left           atomic.Int64
@@ -51,7 +55,7 @@ func open(ctx context.Context, cfg Config, moves *ledger.Mover) (*Engine, error)
 	}
 	return &Engine{
 		cfg: cfg, points: points, ledger: l,
-		leases: newLeases(l), queue: newQueue(cfg.Every, cfg.GroupPoints),
+		leases: newLeases(l), queue: newQueue(cfg.Every, cfg.GroupPoints), sink: table{points},
 	}, nil
 }
 
@@ -60,6 +64,9 @@ func open(ctx context.Context, cfg Config, moves *ledger.Mover) (*Engine, error)
 func (e *Engine) Close() error {
 	if e.closed.Swap(true) {
 		return nil
+	}
+	if e.journal != nil {
+		e.journal.Close()
 	}
 	e.ledger.Close()
 	if err := e.points.Close(); err != nil {

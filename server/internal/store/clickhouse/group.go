@@ -18,6 +18,7 @@ type group struct {
 	engine  *Engine
 	desk    decision.Desk
 	rows    map[uint32]*rows // by shard
+	blocks  []ledger.Block   // where rows are that are in the log
 	members map[*lease][]*request
 }
 
@@ -63,7 +64,7 @@ func (e *Engine) process(requests []*request) (later []*request) {
 		l.changing()
 		changes = append(changes, l.settle())
 	}
-	lost, err := e.ledger.Commit(ctx, changes)
+	lost, err := e.ledger.Commit(ctx, changes, g.blocks)
 	if err != nil {
 		e.cfg.Logger.Warn("commit failed, tried again", "err", err)
 		g.fail(err)
@@ -124,10 +125,10 @@ func (g *group) insert(ctx context.Context) error {
 			continue
 		}
 		wg.Go(func() {
-			err := g.engine.points.Insert(ctx, shard, r.proof(), r.insert)
+			blocks, err := g.engine.sink.put(ctx, shard, r)
 			mu.Lock()
 			defer mu.Unlock()
-			failed = append(failed, err)
+			failed, g.blocks = append(failed, err), append(g.blocks, blocks...)
 		})
 	}
 	wg.Wait()
@@ -202,7 +203,7 @@ func (g *group) learn(ctx context.Context, l *lease) error {
 	for i, k := range l.missing {
 		keys[i] = curve.StepKey{Series: store.SeriesID(k.Series), Episode: k.Episode, Episodic: k.Episodic}
 	}
-	next, err := read(ctx, g.engine, l.ID, func(r *curve.Reader) ([]int64, error) { return r.NextSteps(ctx, l.ID, keys) })
+	next, err := g.engine.nextSteps(ctx, l.ID, keys)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"bytes"
 	"context"
+	"errors"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
@@ -70,8 +71,11 @@ func (e *Engine) ClaimFiles(ctx context.Context, place string) error {
 // Guard is a lock of all servers of the store, for their files.
 func (e *Engine) Guard() ledger.Guard { return e.ledger.Guard() }
 
-// Probe fails as a write would now.
+// Probe fails as a write would now. With a log that does not ask ClickHouse.
 func (e *Engine) Probe(ctx context.Context) error {
+	if e.journal != nil {
+		return errors.Join(e.journal.Probe(ctx), e.ledger.Probe(ctx))
+	}
 	if err := e.points.Ping(ctx); err != nil {
 		e.cfg.Logger.Error("ClickHouse does not answer", "err", err)
 		return model.Errorf(model.CodeUnavailable, "ClickHouse cannot be reached").WithHint("Look whether it runs; clients keep what was not acknowledged, and send it again.")

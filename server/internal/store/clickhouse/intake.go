@@ -295,7 +295,7 @@ func (in *Intake) Commit(ctx context.Context) error {
 	for _, a := range in.runs {
 		changes = append(changes, a.settle())
 	}
-	lost, err := in.engine.ledger.Commit(ctx, changes)
+	lost, err := in.engine.ledger.Commit(ctx, changes, nil)
 	if err != nil {
 		return err
 	}

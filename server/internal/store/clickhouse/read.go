@@ -12,7 +12,7 @@ import (
 // read asks a server of ClickHouse, and another one when it does not answer.
 func read[T any](ctx context.Context, e *Engine, run model.RunID, ask func(*curve.Reader) (T, error)) (out T, err error) {
 	for range e.points.Tries() {
-		out, err = ask(e.points.Reader(ctx, run, e.ledger))
+		out, err = ask(e.points.Reader(ctx, run, settled{e.ledger}))
 		if model.CodeOf(err) != model.CodeUnavailable || ctx.Err() != nil {
 			break
 		}
@@ -25,7 +25,7 @@ func stream[T any](ctx context.Context, e *Engine, run model.RunID, ask func(*cu
 	return func(yield func(T, error) bool) {
 		for left, began := e.points.Tries(), false; left > 0; left-- {
 			again := false
-			for piece, err := range ask(e.points.Reader(ctx, run, e.ledger)) {
+			for piece, err := range ask(e.points.Reader(ctx, run, settled{e.ledger})) {
 				if again = err != nil && !began && left > 1 && model.CodeOf(err) == model.CodeUnavailable && ctx.Err() == nil; again {
 					break
 				}

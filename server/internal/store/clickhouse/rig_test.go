@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -84,14 +85,32 @@ func (r *rig) open(t testing.TB, node string) *clickhouse.Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = e.Close() })
+	if c.Log != "" {
+		work(t, e)
+	}
 	return e
+}
+
+// work opens the log of an engine, and lets it drain until end or the end of the test.
+func work(t testing.TB, e *clickhouse.Engine) (end func()) {
+	t.Helper()
+	if err := e.OpenLog(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	var working sync.WaitGroup
+	working.Go(func() { _ = e.Run(ctx) })
+	end = func() { cancel(); working.Wait() }
+	t.Cleanup(end)
+	return end
 }
 
 // clear empties all tables.
 func (r *rig) clear(t testing.TB) {
 	t.Helper()
 	r.ledger.Do(t, "TRUNCATE "+r.schema+".ledger_runs, "+r.schema+".ledger_spans, "+r.schema+".ledger_attempts, "+r.schema+".ledger_writers, "+r.schema+".ledger_marks, "+
-		r.schema+".ledger_series, "+r.schema+".ledger_streams, "+r.schema+".ledger_starts, "+r.schema+".ledger_skipped, "+r.schema+".ledger_updates, "+r.schema+".ledger_nodes")
+		r.schema+".ledger_series, "+r.schema+".ledger_streams, "+r.schema+".ledger_starts, "+r.schema+".ledger_skipped, "+r.schema+".ledger_updates, "+r.schema+".ledger_nodes, "+
+		r.schema+".ledger_blocks, "+r.schema+".ledger_drains")
 	if r.cluster == nil {
 		r.points.Do(t, "TRUNCATE TABLE "+r.table())
 		return
@@ -122,6 +141,14 @@ func (r *rig) storedAt(t testing.TB, s *chkit.Server) (all, visible, different s
 			t.Fatal(err)
 		}
 		conditions = append(conditions, fmt.Sprintf("(hex(run) = '%s' AND lsn > %d AND lsn <= %d)", strings.ToUpper(run), epoch<<40, epoch<<40+last))
+	}
+	for line := range strings.Lines(r.ledger.Do(t, "SELECT first, epoch, last FROM "+r.schema+".ledger_drains")) {
+		var first, epoch, last uint64
+		if _, err := fmt.Sscanf(strings.ReplaceAll(strings.TrimSpace(line), "|", " "), "%d %d %d", &first, &epoch, &last); err != nil {
+			t.Fatal(err)
+		}
+		const above = 1 << 63
+		conditions = append(conditions, fmt.Sprintf("(lsn > toUInt64('%d') AND lsn <= toUInt64('%d'))", above|first<<40, above|epoch<<40+last))
 	}
 	answer := strings.Fields(s.Do(t, "SELECT count(), sum("+strings.Join(conditions, " OR ")+"), uniqExactIf((run, writer, float), "+strings.Join(conditions, " OR ")+") FROM "+r.table()))
 	return answer[0], answer[1], answer[2]

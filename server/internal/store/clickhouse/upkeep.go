@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -27,6 +28,13 @@ const (
 
 // Run implements [store.Engine].
 func (e *Engine) Run(ctx context.Context) error {
+	var drains sync.WaitGroup
+	defer drains.Wait()
+	if e.journal != nil {
+		for shard := range uint32(e.points.Shards()) {
+			drains.Go(func() { e.drain(ctx, shard+1) })
+		}
+	}
 	beat, keep := time.NewTicker(beatEvery), time.NewTicker(upkeepEvery)
 	defer beat.Stop()
 	defer keep.Stop()
@@ -49,7 +57,7 @@ func (e *Engine) Run(ctx context.Context) error {
 // Upkeep frees what does not count any more, and forgets what nobody used for a while.
 func (e *Engine) Upkeep(ctx context.Context) error {
 	e.leases.forget(time.Now().Add(-idleAfter))
-	return errors.Join(e.free(ctx), e.sweep(ctx))
+	return errors.Join(e.free(ctx), e.sweep(ctx), e.sweepDrains(ctx))
 }
 
 // free deletes the points of deleted runs. A run is free when it has none left an hour after its
@@ -105,6 +113,34 @@ func (e *Engine) sweep(ctx context.Context) error {
 		}
 		if err != nil {
 			all = append(all, fmt.Errorf("sweep run %s: %w", p.Run, err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// sweepDrains does the same for the inserts of drains.
+func (e *Engine) sweepDrains(ctx context.Context) error {
+	list, err := e.ledger.UnsweptDrains(ctx)
+	if err != nil {
+		return err
+	}
+	var all []error
+	for shard, drains := range list {
+		ranges := make([]string, len(drains))
+		for i := range drains {
+			ranges[i] = fmt.Sprintf("lsn BETWEEN %d AND %d", drains[i].Left.First, drains[i].Left.Last)
+		}
+		where := strings.Join(ranges, " OR ")
+		left, err := e.points.Left(ctx, shard, where)
+		switch {
+		case err != nil:
+		case left > 0:
+			err = e.points.Delete(ctx, shard, where)
+		default:
+			err = e.ledger.SweptDrains(ctx, shard, drains)
+		}
+		if err != nil {
+			all = append(all, fmt.Errorf("sweep the drains of shard %d: %w", shard, err))
 		}
 	}
 	return errors.Join(all...)

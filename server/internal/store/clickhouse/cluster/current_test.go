@@ -34,10 +34,10 @@ func TestCurrentVersion(t *testing.T) {
 		t.Skip("chdb is not installed: pip install chdb, 555 MB, and set CHDB_PYTHON to the interpreter that has it")
 	}
 	c := Cluster{place: place{current: true}}
-	f := curve.Facts{Run: model.RunID{1}, Spans: []curve.Span{{First: 1, Last: 4}, {First: 8, Last: 9}}}
+	spans, _ := curve.Beyond([]curve.Span{{First: 1, Last: 4}, {First: 8, Last: 9}}, []curve.Span{{First: 1, Last: 2}})
 	insert := "INSERT INTO " + table + " (run, series, step, arrival, lsn, time, float) SELECT toFixedString(unhex('01'), 16), number % 3, number, number, intDiv(number, 10), number, sqrt(number) FROM numbers(100)"
 	statements := append(c.statements(), c.statements()...) // a second start
-	statements = append(statements, insert, counting(table, &f, 2), bytesOf(table), runningOf(table), "SELECT sum(float = sqrt(step)), uniqExact(step) FROM "+table)
+	statements = append(statements, insert, counting(table, model.RunID{1}, spans), bytesOf(table), runningOf(table), "SELECT sum(float = sqrt(step)), uniqExact(step) FROM "+table)
 	cmd := exec.CommandContext(t.Context(), python, "-c", shell)
 	cmd.Stdin = strings.NewReader(strings.Join(statements, "\x00"))
 	out, err := cmd.CombinedOutput()

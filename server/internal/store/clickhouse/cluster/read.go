@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -92,8 +93,9 @@ func (c *Cluster) whole(ctx context.Context, by *replica, f *curve.Facts) (*repl
 
 // verdict is that a replica had all rows of a run once.
 type verdict struct {
-	points, top uint64 // how many, and the highest log position
-	at          time.Time
+	points uint64
+	spans  []curve.Span // where they are
+	at     time.Time
 }
 
 // count is how many rows of a run that count are there. Rows never change, so those that were
@@ -103,21 +105,28 @@ func (r *replica) count(ctx context.Context, table string, f *curve.Facts) (uint
 	if old.points >= f.Points {
 		return f.Points, nil
 	}
-	top := f.Spans[len(f.Spans)-1].Last
+	spans, more := curve.Beyond(f.Spans, old.spans)
+	if !more { // some were merged
+		old, spans = verdict{at: time.Now()}, f.Spans
+	}
 	var fresh uint64
 	r.checks.Add(1)
-	if err := r.conn.QueryRow(ctx, counting(table, f, old.top)).Scan(&fresh); err != nil {
+	if err := r.conn.QueryRow(ctx, counting(table, f.Run, spans)).Scan(&fresh); err != nil {
 		return 0, fmt.Errorf("count the points of a run: %w", err)
 	}
 	if fresh += old.points; fresh == f.Points {
-		r.keep(f.Run, verdict{fresh, top, old.at})
+		r.keep(f.Run, verdict{fresh, f.Spans, old.at})
 	}
 	return fresh, nil
 }
 
-// counting asks for the rows of a run that count, past a log position.
-func counting(table string, f *curve.Facts, top uint64) string {
-	return fmt.Sprintf("SELECT count() FROM %s PREWHERE lsn > %d WHERE %s AND (%s)", table, top, curve.OfRun(f.Run), curve.Visible(f.Spans))
+// counting asks for the rows of a run in some spans.
+func counting(table string, run model.RunID, spans []curve.Span) string {
+	var from uint64
+	if len(spans) > 0 {
+		from = slices.MinFunc(spans, func(a, b curve.Span) int { return cmp.Compare(a.First, b.First) }).First
+	}
+	return fmt.Sprintf("SELECT count() FROM %s PREWHERE lsn >= %d WHERE %s AND (%s)", table, from, curve.OfRun(run), curve.Visible(spans))
 }
 
 func (r *replica) verdict(run model.RunID) verdict {

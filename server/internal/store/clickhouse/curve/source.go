@@ -26,6 +26,9 @@ type Facts struct {
 	Pinned   []Pin
 	Points   uint64 // how many rows count, all in all
 	Shard    uint32 // of the servers, the run's, from 1
+	// Logged is the last block of the log with rows of the run that are not in the table yet; 0
+	// where all are.
+	Logged uint64
 	// Table is what the rows are read from, where that is not the reader's table.
 	Table string
 }

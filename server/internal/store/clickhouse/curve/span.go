@@ -36,3 +36,25 @@ func Visible(spans []Span) string {
 	return out + fmt.Sprintf("bitAnd(lsn, %d) BETWEEN 1 AND transform(bitShiftRight(lsn, %d), %s, %s, toUInt64(0))",
 		uint64(1)<<numberBits-1, numberBits, array("UInt64", epochs), array("UInt64", lasts))
 }
+
+// Beyond is what spans have that older ones of the run did not have. It is false where they do not
+// go on from those: some were merged.
+func Beyond(spans, older []Span) (out []Span, more bool) {
+	had := make(map[uint64]uint64, len(older))
+	for _, s := range older {
+		had[s.First] = s.Last
+	}
+	for _, s := range spans {
+		last, known := had[s.First]
+		delete(had, s.First)
+		switch {
+		case !known:
+			out = append(out, s)
+		case last < s.Last:
+			out = append(out, Span{last + 1, s.Last})
+		case last > s.Last:
+			return nil, false
+		}
+	}
+	return out, len(had) == 0
+}

@@ -49,26 +49,13 @@ func (r *Reader) NextSteps(ctx context.Context, run model.RunID, keys []StepKey)
 	if err != nil {
 		return nil, fmt.Errorf("read what run %s has: %w", run, err)
 	}
-	var ids []store.SeriesID
-	for _, k := range keys {
-		ids = append(ids, k.Series)
-	}
-	slices.Sort(ids)
-	list, err := r.source.Series(ctx, run, slices.Compact(ids))
-	if err != nil {
-		return nil, fmt.Errorf("look up series of run %s: %w", run, err)
-	}
-	wanted, last := map[StepKey]bool{}, map[StepKey]int64{}
+	wanted := map[StepKey]bool{}
 	for _, k := range keys {
 		wanted[k] = true
 	}
-	asked, line := []Series(nil), lineageOf(facts.Attempts)
-	for i := range list {
-		if high, known := list[i].top(line); known {
-			raise(last, wanted, StepKey{Series: list[i].ID}, high)
-		} else {
-			asked = append(asked, list[i])
-		}
+	last, asked, err := tops(ctx, r.source, &facts, wanted)
+	if err != nil {
+		return nil, err
 	}
 	surveys, err := r.surveyed(ctx, &facts, asked)
 	if err != nil {
@@ -85,6 +72,56 @@ func (r *Reader) NextSteps(ctx context.Context, run model.RunID, keys []StepKey)
 		out[i] = next(stepped, step)
 	}
 	return out, nil
+}
+
+// KnownSteps answers [Reader.NextSteps] where streams tell it: no point is read. The other keys are
+// left.
+func KnownSteps(ctx context.Context, source Source, run model.RunID, keys []StepKey) (steps map[StepKey]int64, left []StepKey, err error) {
+	facts, err := source.Facts(ctx, run)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read what run %s has: %w", run, err)
+	}
+	wanted := map[StepKey]bool{}
+	for _, k := range keys {
+		wanted[k] = true
+	}
+	last, asked, err := tops(ctx, source, &facts, wanted)
+	if err != nil {
+		return nil, nil, err
+	}
+	steps = map[StepKey]int64{}
+	for _, k := range keys {
+		if slices.ContainsFunc(asked, func(s Series) bool { return s.ID == k.Series }) {
+			left = append(left, k)
+			continue
+		}
+		step, stepped := last[k]
+		steps[k] = next(stepped, step)
+	}
+	return steps, left, nil
+}
+
+// tops are the highest steps that streams tell. The series that are asked do not tell it.
+func tops(ctx context.Context, source Source, f *Facts, wanted map[StepKey]bool) (last map[StepKey]int64, asked []Series, err error) {
+	var ids []store.SeriesID
+	for k := range wanted {
+		ids = append(ids, k.Series)
+	}
+	slices.Sort(ids)
+	list, err := source.Series(ctx, f.Run, slices.Compact(ids))
+	if err != nil {
+		return nil, nil, fmt.Errorf("look up series of run %s: %w", f.Run, err)
+	}
+	last = map[StepKey]int64{}
+	line := lineageOf(f.Attempts)
+	for i := range list {
+		if high, known := list[i].top(line); known {
+			raise(last, wanted, StepKey{Series: list[i].ID}, high)
+		} else {
+			asked = append(asked, list[i])
+		}
+	}
+	return last, asked, nil
 }
 
 // lastSteps finds the highest steps of keys of some series.

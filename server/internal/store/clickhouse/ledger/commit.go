@@ -12,10 +12,10 @@ import (
 )
 
 // Commit makes changes of several runs durable, in one transaction. lost names the runs whose
-// lease another has: of their changes nothing is done. Each batch gets its position. An error
-// means that nothing was done, but for [psql.Unknown], where that is not known until the next
-// [Ledger.Take].
-func (l *Ledger) Commit(ctx context.Context, changes []*Change) (lost map[model.RunID]bool, err error) {
+// lease another has: of their changes nothing is done. Each batch gets its position. Blocks are
+// where points are that are in a log; without them all are inserted. An error means that nothing
+// was done, but for [psql.Unknown], where that is not known until the next [Ledger.Take].
+func (l *Ledger) Commit(ctx context.Context, changes []*Change, blocks []Block) (lost map[model.RunID]bool, err error) {
 	defer l.counts.committed(time.Now(), &lost, &err)
 	slices.SortFunc(changes, func(a, b *Change) int { return bytes.Compare(a.Run[:], b.Run[:]) })
 	err = l.write(ctx, "commit a batch", func(tx pgx.Tx) error {
@@ -24,7 +24,7 @@ func (l *Ledger) Commit(ctx context.Context, changes []*Change) (lost map[model.
 		if err != nil || len(held) == 0 {
 			return err
 		}
-		return tx.SendBatch(ctx, l.statements(held)).Close()
+		return tx.SendBatch(ctx, l.statements(held, blocks)).Close()
 	})
 	return lost, err
 }
@@ -74,9 +74,9 @@ func (l *Ledger) lock(ctx context.Context, tx pgx.Tx, changes []*Change) (held [
 }
 
 // statements write changes, all rows of a table with one statement.
-func (l *Ledger) statements(changes []*Change) *pgx.Batch {
+func (l *Ledger) statements(changes []*Change, blocks []Block) *pgx.Batch {
 	b := &pgx.Batch{}
-	l.queueRuns(b, changes)
+	l.queueRuns(b, changes, blocks)
 	l.queueAttempts(b, changes)
 	l.queueWriters(b, changes)
 	l.queueSeries(b, changes)
@@ -85,12 +85,17 @@ func (l *Ledger) statements(changes []*Change) *pgx.Batch {
 	return b
 }
 
-func (l *Ledger) queueRuns(b *pgx.Batch, changes []*Change) {
+func (l *Ledger) queueRuns(b *pgx.Batch, changes []*Change, blocks []Block) {
 	var runs, spans, deleted [][]byte
-	var arrivals, points, epochs, lasts []int64
+	var arrivals, points, epochs, lasts, logged []int64
+	later, number := inBlocks(blocks), highest(changes)
 	for _, c := range changes {
 		if c.Last > 0 {
-			runs, arrivals, points = append(runs, c.Run[:]), append(arrivals, c.Arrivals), append(points, int64(c.Points))
+			count, block := int64(c.Points), int64(0)
+			if later[c.Run] {
+				count, block = 0, int64(number) // the drain counts them
+			}
+			runs, arrivals, points, logged = append(runs, c.Run[:]), append(arrivals, c.Arrivals), append(points, count), append(logged, block)
 			spans, epochs, lasts = append(spans, c.Run[:]), append(epochs, int64(c.Epoch)), append(lasts, int64(c.Last))
 		}
 		if c.Delete {
@@ -98,17 +103,28 @@ func (l *Ledger) queueRuns(b *pgx.Batch, changes []*Change) {
 		}
 	}
 	if len(runs) > 0 {
-		b.Queue(`UPDATE ledger_runs r SET arrivals = greatest(r.arrivals, n.arrivals), points = r.points + n.points
-			FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS n (run, arrivals, points) WHERE r.id = n.run`, runs, arrivals, points)
+		b.Queue(`UPDATE ledger_runs r SET arrivals = greatest(r.arrivals, n.arrivals), points = r.points + n.points, logged = greatest(r.logged, n.logged)
+			FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[]) AS n (run, arrivals, points, logged) WHERE r.id = n.run`, runs, arrivals, points, logged)
 		b.Queue(`INSERT INTO ledger_spans (run, epoch, last, first) SELECT run, epoch, last, epoch FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS n (run, epoch, last)
 			ON CONFLICT (run, epoch) DO UPDATE SET last = excluded.last`, spans, epochs, lasts)
 	}
+	queueBlocks(b, changes, blocks, number)
 	if len(deleted) > 0 {
 		b.Queue(`UPDATE ledger_runs SET deleted = TRUE, points = 0 WHERE id = ANY($1)`, deleted)
 		for _, table := range []string{"ledger_series", "ledger_streams", "ledger_starts", "ledger_attempts"} {
 			b.Queue(`DELETE FROM `+table+` WHERE run = ANY($1)`, deleted)
 		}
 	}
+}
+
+// highest is the last position of some changes.
+func highest(changes []*Change) (n uint64) {
+	for _, c := range changes {
+		for i := range c.Batches {
+			n = max(n, c.Batches[i].Position)
+		}
+	}
+	return n
 }
 
 func (l *Ledger) queueAttempts(b *pgx.Batch, changes []*Change) {

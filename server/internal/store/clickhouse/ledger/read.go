@@ -26,17 +26,22 @@ const factsOf = `SELECT
 	ARRAY(SELECT last FROM ledger_spans WHERE run = $1 ORDER BY epoch),
 	ARRAY(SELECT id FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place),
 	ARRAY(SELECT logger FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place),
-	points, shard
-	FROM ledger_runs WHERE id = $1 AND NOT deleted`
+	points, shard,
+	CASE WHEN logged > 0 AND EXISTS (SELECT 1 FROM ledger_blocks b WHERE b.number BETWEEN 1 AND r.logged AND r.id = ANY(b.runs)) THEN logged ELSE 0 END,
+	ARRAY(SELECT first FROM ` + spansOfDrains + ` ORDER BY epoch),
+	ARRAY(SELECT epoch FROM ` + spansOfDrains + ` ORDER BY epoch),
+	ARRAY(SELECT last FROM ` + spansOfDrains + ` ORDER BY epoch)
+	FROM ledger_runs r WHERE id = $1 AND NOT deleted`
 
 // Facts implements [curve.Source].
 func (l *Ledger) Facts(ctx context.Context, run model.RunID) (curve.Facts, error) {
 	out := curve.Facts{Run: run}
 	var numbers, precedences, opened []int64
-	var firsts, epochs, lasts []uint64
+	var firsts, epochs, lasts, drainFirsts, drainEpochs, drainLasts []uint64
 	var resumes, loggers []*int64
 	var writers [][]byte
-	err := l.pool.QueryRow(ctx, factsOf, run[:]).Scan(&numbers, &precedences, &opened, &resumes, &firsts, &epochs, &lasts, &writers, &loggers, &out.Points, &out.Shard)
+	err := l.pool.QueryRow(ctx, factsOf, run[:]).Scan(&numbers, &precedences, &opened, &resumes, &firsts, &epochs, &lasts, &writers, &loggers, &out.Points, &out.Shard,
+		&out.Logged, &drainFirsts, &drainEpochs, &drainLasts)
 	if errors.Is(err, pgx.ErrNoRows) || err == nil && len(numbers) == 0 {
 		return out, notFound(run)
 	}
@@ -46,6 +51,7 @@ func (l *Ledger) Facts(ctx context.Context, run model.RunID) (curve.Facts, error
 	for i := range epochs {
 		out.Spans = append(out.Spans, curve.Span{First: LSN(firsts[i], 0), Last: LSN(epochs[i], lasts[i])})
 	}
+	out.Spans = append(out.Spans, drained(drainFirsts, drainEpochs, drainLasts)...)
 	for i, id := range writers {
 		out.Pinned = append(out.Pinned, curve.Pin{Writer: model.WriterID(id), Logger: unsigned(loggers[i])})
 	}

@@ -115,3 +115,44 @@ func (l *Ledger) Swept(ctx context.Context, p Past) error {
 		return err
 	})
 }
+
+// PastDrain is a drain that is settled: no insert of it can arrive any more.
+type PastDrain struct {
+	Epoch uint64
+	Left  curve.Span // of its inserts that do not count
+}
+
+// drainsAtOnce is how many are swept in one round.
+const drainsAtOnce = 200
+
+// UnsweptDrains ends the drains of servers that are gone, forgets blocks that were given up a day
+// ago, and lists by shard the drains that are settled, and all before them.
+func (l *Ledger) UnsweptDrains(ctx context.Context) (map[uint32][]PastDrain, error) {
+	b := &pgx.Batch{}
+	b.Queue(`UPDATE ledger_drains SET ended = now() WHERE ended IS NULL AND ` + gone)
+	b.Queue(`DELETE FROM ledger_blocks WHERE number = 0 AND at < now() - interval '1 day'`)
+	out := map[uint32][]PastDrain{}
+	b.Queue(`SELECT epoch, last, shard FROM ledger_drains d WHERE first > 0 AND NOT EXISTS (SELECT 1 FROM ledger_drains o
+		WHERE o.shard = d.shard AND o.epoch <= d.epoch AND (o.ended IS NULL OR o.ended > now() - interval '`+settledAfter+`')) ORDER BY epoch LIMIT $1`, drainsAtOnce).Query(func(rows pgx.Rows) error {
+		return each(rows, func(row pgx.CollectableRow) error {
+			var epoch, last uint64
+			var shard uint32
+			err := row.Scan(&epoch, &last, &shard)
+			left := curve.Span{First: LSN(drainEpochs|epoch, last+1), Last: LSN((drainEpochs|epoch)+1, 0) - 1}
+			out[shard] = append(out[shard], PastDrain{epoch, left})
+			return err
+		})
+	})
+	return out, failure("look for old drains", l.pool.SendBatch(ctx, b).Close())
+}
+
+// SweptDrains makes one row of some drains and those before: nothing is left that does not count.
+func (l *Ledger) SweptDrains(ctx context.Context, shard uint32, drains []PastDrain) error {
+	top := int64(drains[len(drains)-1].Epoch)
+	return l.write(ctx, "merge drains", func(tx pgx.Tx) error {
+		b := &pgx.Batch{}
+		b.Queue(`DELETE FROM ledger_drains WHERE shard = $1 AND epoch < $2`, shard, top)
+		b.Queue(`UPDATE ledger_drains SET first = 0 WHERE shard = $1 AND epoch = $2`, shard, top)
+		return tx.SendBatch(ctx, b).Close()
+	})
+}

@@ -1,9 +1,11 @@
 package clickhouse
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
@@ -20,8 +22,8 @@ const (
 	mostDrained = 100_000
 	// idleFor is how long it is waited for the first block.
 	idleFor = time.Second
-	// uncommittedFor is how long a block is held at least before it is looked at again.
-	uncommittedFor = 5 * time.Millisecond
+	// Pauses before blocks are looked at again that have no commit, or wait for others.
+	shortestTurn, longestTurn = 2 * time.Millisecond, 50 * time.Millisecond
 	// mostInserts is how many a drain commits before another one begins: those that ended are merged.
 	mostInserts = 100_000
 	// graceful is how much longer than a write may take a block without a commit is waited for.
@@ -36,8 +38,9 @@ type drain struct {
 	shard  uint32
 	as     *ledger.Drain // nil after a failure: nobody knows what an insert left
 	held   []*held
-	last   time.Time // when the last insert began
-	kept   time.Time // when the blocks were claimed again
+	last   time.Time     // when the last insert began
+	pause  time.Duration // how long to wait where it is the turn of no block
+	kept   time.Time     // when the blocks were claimed again
 }
 
 // held is a block on its way.
@@ -47,12 +50,12 @@ type held struct {
 	bytes int  // that it had
 	known bool // a commit had it
 	since time.Time
-	runs  []model.RunID // those whose points count
+	due   ledger.Due
 }
 
 // drain works until ctx ends. What it holds then goes to another server, or comes again.
 func (e *Engine) drain(ctx context.Context, shard uint32) {
-	d := &drain{engine: e, shard: shard}
+	d := &drain{engine: e, shard: shard, pause: shortestTurn}
 	for pause := firstPause; ctx.Err() == nil; {
 		err := d.round(ctx)
 		if err == nil {
@@ -90,9 +93,11 @@ func (d *drain) round(ctx context.Context) error {
 		return err
 	}
 	if len(ready) == 0 {
-		d.wait(ctx, uncommittedFor)
+		d.wait(ctx, d.pause)
+		d.pause = min(2*d.pause, longestTurn)
 		return nil
 	}
+	d.pause = shortestTurn
 	d.last = time.Now()
 	if err := d.store(ctx, ready); err != nil {
 		d.end(ctx)
@@ -113,7 +118,7 @@ func (d *drain) round(ctx context.Context) error {
 func (d *drain) gather(ctx context.Context) error {
 	wait := idleFor
 	if len(d.held) > 0 {
-		wait = uncommittedFor
+		wait = shortestTurn
 	}
 	for ctx.Err() == nil && !d.full() {
 		list, err := d.engine.journal.Take(ctx, d.shard, takenAtOnce, wait)
@@ -169,7 +174,7 @@ func (d *drain) keep() {
 	}
 }
 
-// sort asks the ledger which blocks count. One that no commit has may be that of a write under
+// sort asks the ledger which blocks count, and whose turn it is. One that no commit has may be that of a write under
 // way; when that had its time, it is given up.
 func (d *drain) sort(ctx context.Context) (ready []*held, err error) {
 	ctx, cancel := context.WithTimeout(ctx, d.engine.cfg.Patience)
@@ -178,22 +183,21 @@ func (d *drain) sort(ctx context.Context) (ready []*held, err error) {
 	for i, h := range d.held {
 		ids[i] = h.ID
 	}
-	found, err := d.engine.ledger.Blocks(ctx, ids)
+	found, err := d.engine.ledger.Blocks(ctx, d.shard, ids)
 	if err != nil {
 		return nil, err
 	}
 	var done []*held
 	var late []ledger.BlockID
-	points := 0
 	for _, h := range d.held {
-		runs, counts := found[h.ID]
-		switch {
-		case counts && points < mostDrained:
-			h.known, h.runs = true, runs
-			ready = append(ready, h)
-			points += len(h.rows.run)
-		case counts:
+		var counts bool
+		if h.due, counts = found[h.ID]; counts {
 			h.known = true
+		}
+		switch {
+		case h.due.Turn:
+			ready = append(ready, h)
+		case counts:
 		case h.known:
 			done = append(done, h)
 		case time.Since(h.since) > d.engine.cfg.Patience+graceful:
@@ -201,7 +205,20 @@ func (d *drain) sort(ctx context.Context) (ready []*held, err error) {
 		}
 	}
 	d.forget(done)
-	return ready, d.giveUp(ctx, late)
+	return first(ready), d.giveUp(ctx, late)
+}
+
+// first are the blocks of one insert, in their order: a read that sees a point of a run sees all
+// that came before.
+func first(ready []*held) []*held {
+	slices.SortFunc(ready, func(a, b *held) int { return cmp.Compare(a.due.Number, b.due.Number) })
+	points := 0
+	for i, h := range ready {
+		if points += len(h.rows.run); points >= mostDrained {
+			return ready[:i+1]
+		}
+	}
+	return ready
 }
 
 // giveUp drops blocks that no commit had in time. A commit that comes later fails.
@@ -259,7 +276,7 @@ func (d *drain) store(ctx context.Context, ready []*held) (err error) {
 	}
 	all, counts, ids := &rows{}, map[model.RunID]uint64{}, make([]ledger.BlockID, len(ready))
 	for i, h := range ready {
-		all.join(h.rows, h.runs, counts)
+		all.join(h.rows, h.due.Runs, counts)
 		ids[i] = h.ID
 	}
 	if n := len(all.run); n > 0 {

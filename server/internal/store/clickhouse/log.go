@@ -107,14 +107,14 @@ func (s settled) Facts(ctx context.Context, run model.RunID) (curve.Facts, error
 	if err != nil || f.Logged == 0 {
 		return f, err
 	}
-	if err := s.wait(ctx, run, f.Logged); err != nil {
+	if err := s.wait(ctx, &f); err != nil {
 		return f, err
 	}
 	return s.Ledger.Facts(ctx, run)
 }
 
 // wait looks again and again.
-func (s settled) wait(ctx context.Context, run model.RunID, number uint64) error {
+func (s settled) wait(ctx context.Context, f *curve.Facts) error {
 	end := time.Now().Add(drainedFor)
 	for pause := firstPause; ; pause = min(2*pause, drainedFor/100) {
 		timer := time.NewTimer(pause)
@@ -124,11 +124,11 @@ func (s settled) wait(ctx context.Context, run model.RunID, number uint64) error
 			return model.Errorf(model.CodeTimeout, "the read was stopped: %v", ctx.Err())
 		case <-timer.C:
 		}
-		if yes, err := s.Drained(ctx, run, number); yes || err != nil {
+		if yes, err := s.Drained(ctx, f.Shard, f.Run, f.Logged); yes || err != nil {
 			return err
 		}
 		if time.Now().After(end) {
-			return inLog(run)
+			return inLog(f.Run)
 		}
 	}
 }

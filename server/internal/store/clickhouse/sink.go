@@ -37,7 +37,7 @@ func (l log) put(ctx context.Context, shard uint32, r *rows) (blocks []ledger.Bl
 		return l.table.put(ctx, shard, r)
 	}
 	for _, p := range parts {
-		b := ledger.Block{Runs: p.rows.runs()}
+		b := ledger.Block{Shard: shard, Runs: p.rows.runs()}
 		_, _ = rand.Read(b.ID[:]) // it never fails
 		if err := l.journal.Put(ctx, shard, b.ID, p.data); err != nil {
 			return nil, err

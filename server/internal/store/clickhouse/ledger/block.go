@@ -14,23 +14,27 @@ type BlockID = [16]byte
 
 // Block is points of some runs that were put into the log. They count once a commit has it.
 type Block struct {
-	ID   BlockID
-	Runs []model.RunID
+	ID    BlockID
+	Shard uint32
+	Runs  []model.RunID
+
+	number uint64 // set by the commit
 }
 
-// inBlocks are the runs whose points are in a log. The points of all others are inserted already.
-func inBlocks(blocks []Block) map[model.RunID]bool {
-	out := map[model.RunID]bool{}
-	for _, b := range blocks {
-		for _, run := range b.Runs {
-			out[run] = true
+// lastBlocks has the last block of each run whose points are in a log. Those of all others are
+// inserted already.
+func lastBlocks(blocks []Block) map[model.RunID]uint64 {
+	out := map[model.RunID]uint64{}
+	for i := range blocks {
+		for _, run := range blocks[i].Runs {
+			out[run] = max(out[run], blocks[i].number)
 		}
 	}
 	return out
 }
 
 // queueBlocks notes what has to be drained: of each block the runs that are still held and there.
-func queueBlocks(b *pgx.Batch, changes []*Change, blocks []Block, number uint64) {
+func queueBlocks(b *pgx.Batch, changes []*Change, blocks []Block) {
 	count := map[model.RunID]bool{}
 	for _, c := range changes {
 		count[c.Run] = !c.Delete
@@ -43,28 +47,37 @@ func queueBlocks(b *pgx.Batch, changes []*Change, blocks []Block, number uint64)
 			}
 		}
 		if len(runs) > 0 {
-			b.Queue(`INSERT INTO ledger_blocks (id, number, runs) VALUES ($1, $2, $3)`, blocks[i].ID[:], int64(number), runs)
+			b.Queue(`INSERT INTO ledger_blocks (id, number, shard, runs) VALUES ($1, $2, $3, $4)`, blocks[i].ID[:], int64(blocks[i].number), blocks[i].Shard, runs)
 		}
 	}
 }
 
-// Blocks tells of blocks whose points count the runs that are not deleted. Others it leaves out.
-func (l *Ledger) Blocks(ctx context.Context, ids []BlockID) (map[BlockID][]model.RunID, error) {
-	rows, err := l.pool.Query(ctx, `SELECT b.id, ARRAY(SELECT r.id FROM ledger_runs r WHERE r.id = ANY(b.runs) AND NOT r.deleted)
-		FROM ledger_blocks b WHERE b.id = ANY($1) AND b.number > 0`, bytesOf(ids))
+// Due is a block whose points count.
+type Due struct {
+	Number uint64        // they are drained in this order
+	Runs   []model.RunID // those that are not deleted
+	// Turn: all blocks of the shard before it are among those that were asked for, or drained.
+	Turn bool
+}
+
+// Blocks tells of blocks of a shard which of them count, and are not drained.
+func (l *Ledger) Blocks(ctx context.Context, shard uint32, ids []BlockID) (map[BlockID]Due, error) {
+	rows, err := l.pool.Query(ctx, `WITH other AS (SELECT min(number) AS number FROM ledger_blocks WHERE shard = $2 AND number > 0 AND id <> ALL($1))
+		SELECT b.id, b.number, b.number < coalesce(other.number, b.number + 1), ARRAY(SELECT r.id FROM ledger_runs r WHERE r.id = ANY(b.runs) AND NOT r.deleted)
+		FROM ledger_blocks b, other WHERE b.id = ANY($1) AND b.number > 0`, bytesOf(ids), shard)
 	if err != nil {
 		return nil, failure("look up blocks of the log", err)
 	}
-	out := map[BlockID][]model.RunID{}
+	out := map[BlockID]Due{}
 	err = each(rows, func(row pgx.CollectableRow) error {
 		var id []byte
 		var runs [][]byte
-		err := row.Scan(&id, &runs)
-		list := make([]model.RunID, len(runs))
+		var d Due
+		err := row.Scan(&id, &d.Number, &d.Turn, &runs)
 		for i := range runs {
-			list[i] = model.RunID(runs[i])
+			d.Runs = append(d.Runs, model.RunID(runs[i]))
 		}
-		out[BlockID(id)] = list
+		out[BlockID(id)] = d
 		return err
 	})
 	return out, failure("look up blocks of the log", err)
@@ -73,7 +86,7 @@ func (l *Ledger) Blocks(ctx context.Context, ids []BlockID) (map[BlockID][]model
 // GiveUp makes sure that blocks never count, and says of which that is so. A commit that is under
 // way is waited for: either it has the block, or it fails.
 func (l *Ledger) GiveUp(ctx context.Context, ids []BlockID) (gone []BlockID, err error) {
-	if _, err := l.pool.Exec(ctx, `INSERT INTO ledger_blocks (id, number, runs) SELECT id, 0, '{}' FROM unnest($1::bytea[]) AS n (id)
+	if _, err := l.pool.Exec(ctx, `INSERT INTO ledger_blocks (id, number, shard, runs) SELECT id, 0, 0, '{}' FROM unnest($1::bytea[]) AS n (id)
 		ON CONFLICT (id) DO NOTHING`, bytesOf(ids)); err != nil {
 		return nil, failure("give up blocks of the log", err)
 	}
@@ -99,8 +112,8 @@ func bytesOf(ids []BlockID) [][]byte {
 }
 
 // Drained reports whether all blocks of a run up to a number are in the table of points.
-func (l *Ledger) Drained(ctx context.Context, run model.RunID, number uint64) (yes bool, err error) {
-	err = l.pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM ledger_blocks WHERE number BETWEEN 1 AND $2 AND $1 = ANY(runs))`, run[:], int64(number)).Scan(&yes)
+func (l *Ledger) Drained(ctx context.Context, shard uint32, run model.RunID, number uint64) (yes bool, err error) {
+	err = l.pool.QueryRow(ctx, `SELECT NOT EXISTS (SELECT 1 FROM ledger_blocks WHERE shard = $3 AND number BETWEEN 1 AND $2 AND $1 = ANY(runs))`, run[:], int64(number), shard).Scan(&yes)
 	return yes, failure("look for blocks of the log", err)
 }
 

@@ -19,7 +19,7 @@ func (l *Ledger) Commit(ctx context.Context, changes []*Change, blocks []Block) 
 	defer l.counts.committed(time.Now(), &lost, &err)
 	slices.SortFunc(changes, func(a, b *Change) int { return bytes.Compare(a.Run[:], b.Run[:]) })
 	err = l.write(ctx, "commit a batch", func(tx pgx.Tx) error {
-		held, gone, err := l.lock(ctx, tx, changes)
+		held, gone, err := l.lock(ctx, tx, changes, blocks)
 		lost = gone
 		if err != nil || len(held) == 0 {
 			return err
@@ -29,9 +29,10 @@ func (l *Ledger) Commit(ctx context.Context, changes []*Change, blocks []Block) 
 	return lost, err
 }
 
-// lock locks the rows of the runs, in one order everywhere, and takes positions for batches.
-func (l *Ledger) lock(ctx context.Context, tx pgx.Tx, changes []*Change) (held []*Change, lost map[model.RunID]bool, err error) {
-	ids, count := make([][]byte, len(changes)), 0
+// lock locks the rows of the runs, in one order everywhere, and takes positions for batches and
+// numbers for blocks.
+func (l *Ledger) lock(ctx context.Context, tx pgx.Tx, changes []*Change, blocks []Block) (held []*Change, lost map[model.RunID]bool, err error) {
+	ids, count := make([][]byte, len(changes)), len(blocks)
 	for i, c := range changes {
 		ids[i] = c.Run[:]
 		count += len(c.Batches)
@@ -58,6 +59,9 @@ func (l *Ledger) lock(ctx context.Context, tx pgx.Tx, changes []*Change) (held [
 	})
 	if err := tx.SendBatch(ctx, b).Close(); err != nil {
 		return nil, nil, err
+	}
+	for i := range blocks {
+		blocks[i].number, positions = positions[0], positions[1:]
 	}
 	lost = map[model.RunID]bool{}
 	for _, c := range changes {
@@ -88,12 +92,12 @@ func (l *Ledger) statements(changes []*Change, blocks []Block) *pgx.Batch {
 func (l *Ledger) queueRuns(b *pgx.Batch, changes []*Change, blocks []Block) {
 	var runs, spans, deleted [][]byte
 	var arrivals, points, epochs, lasts, logged []int64
-	later, number := inBlocks(blocks), highest(changes)
+	later := lastBlocks(blocks)
 	for _, c := range changes {
 		if c.Last > 0 {
-			count, block := int64(c.Points), int64(0)
-			if later[c.Run] {
-				count, block = 0, int64(number) // the drain counts them
+			count, block := int64(c.Points), int64(later[c.Run])
+			if block > 0 {
+				count = 0 // the drain counts them
 			}
 			runs, arrivals, points, logged = append(runs, c.Run[:]), append(arrivals, c.Arrivals), append(points, count), append(logged, block)
 			spans, epochs, lasts = append(spans, c.Run[:]), append(epochs, int64(c.Epoch)), append(lasts, int64(c.Last))
@@ -108,23 +112,13 @@ func (l *Ledger) queueRuns(b *pgx.Batch, changes []*Change, blocks []Block) {
 		b.Queue(`INSERT INTO ledger_spans (run, epoch, last, first) SELECT run, epoch, last, epoch FROM unnest($1::bytea[], $2::bigint[], $3::bigint[]) AS n (run, epoch, last)
 			ON CONFLICT (run, epoch) DO UPDATE SET last = excluded.last`, spans, epochs, lasts)
 	}
-	queueBlocks(b, changes, blocks, number)
+	queueBlocks(b, changes, blocks)
 	if len(deleted) > 0 {
 		b.Queue(`UPDATE ledger_runs SET deleted = TRUE, points = 0 WHERE id = ANY($1)`, deleted)
 		for _, table := range []string{"ledger_series", "ledger_streams", "ledger_starts", "ledger_attempts"} {
 			b.Queue(`DELETE FROM `+table+` WHERE run = ANY($1)`, deleted)
 		}
 	}
-}
-
-// highest is the last position of some changes.
-func highest(changes []*Change) (n uint64) {
-	for _, c := range changes {
-		for i := range c.Batches {
-			n = max(n, c.Batches[i].Position)
-		}
-	}
-	return n
 }
 
 func (l *Ledger) queueAttempts(b *pgx.Batch, changes []*Change) {

@@ -27,7 +27,7 @@ const factsOf = `SELECT
 	ARRAY(SELECT id FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place),
 	ARRAY(SELECT logger FROM ledger_writers WHERE run = $1 AND repinned ORDER BY place),
 	points, shard,
-	CASE WHEN logged > 0 AND EXISTS (SELECT 1 FROM ledger_blocks b WHERE b.number BETWEEN 1 AND r.logged AND r.id = ANY(b.runs)) THEN logged ELSE 0 END,
+	CASE WHEN logged > 0 AND EXISTS (SELECT 1 FROM ledger_blocks b WHERE b.shard = r.shard AND b.number BETWEEN 1 AND r.logged AND r.id = ANY(b.runs)) THEN logged ELSE 0 END,
 	ARRAY(SELECT first FROM ` + spansOfDrains + ` ORDER BY epoch),
 	ARRAY(SELECT epoch FROM ` + spansOfDrains + ` ORDER BY epoch),
 	ARRAY(SELECT last FROM ` + spansOfDrains + ` ORDER BY epoch)

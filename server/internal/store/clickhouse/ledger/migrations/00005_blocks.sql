@@ -4,10 +4,11 @@
 CREATE TABLE ledger_blocks (
 	id     BYTEA PRIMARY KEY,
 	number BIGINT NOT NULL, -- of ledger_positions; of one run they rise
+	shard  INTEGER NOT NULL,
 	runs   BYTEA[] NOT NULL, -- those whose points count
 	at     TIMESTAMPTZ NOT NULL DEFAULT now()
 );
-CREATE INDEX ledger_blocks_number ON ledger_blocks (number);
+CREATE INDEX ledger_blocks_number ON ledger_blocks (shard, number);
 
 -- The last block with points of the run, 0 for none.
 ALTER TABLE ledger_runs ADD COLUMN logged BIGINT NOT NULL DEFAULT 0;

@@ -3,7 +3,6 @@ package clickhouse
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -101,9 +100,6 @@ func (d *drain) round(ctx context.Context) error {
 	d.last = time.Now()
 	if err := d.store(ctx, ready); err != nil {
 		d.end(ctx)
-		if errors.Is(err, ledger.ErrDrained) {
-			return nil // it is seen what is left
-		}
 		return err
 	}
 	d.forget(ready)
@@ -134,9 +130,15 @@ func (d *drain) gather(ctx context.Context) error {
 	return nil
 }
 
-// add unpacks blocks. One that cannot be read stays in the log, and comes again.
+// add unpacks blocks. One that cannot be read stays in the log, and comes again. One that came
+// again is the same.
 func (d *drain) add(list []*journal.Block) {
 	for _, b := range list {
+		if at := slices.IndexFunc(d.held, func(h *held) bool { return h.ID == b.ID }); at >= 0 {
+			b.Data = nil
+			d.held[at].Block = b
+			continue
+		}
 		r, err := unpack(b.Data)
 		if err != nil {
 			d.engine.cfg.Logger.Error("a block of the log is not drained", "block", fmt.Sprintf("%x", b.ID), "err", err)

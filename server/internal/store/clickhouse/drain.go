@@ -123,6 +123,10 @@ func (d *drain) gather(ctx context.Context) error {
 		}
 		d.add(list)
 		wait = time.Until(d.last.Add(d.engine.cfg.Every))
+		if len(list) == takenAtOnce { // more are there
+			wait = shortestTurn
+			continue
+		}
 		if len(d.held) == 0 || d.points() >= d.engine.cfg.GroupPoints || wait <= 0 {
 			return nil
 		}

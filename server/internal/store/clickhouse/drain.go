@@ -92,6 +92,9 @@ func (d *drain) round(ctx context.Context) error {
 		return err
 	}
 	if len(ready) == 0 {
+		if d.full() {
+			d.giveBack()
+		}
 		d.wait(ctx, d.pause)
 		d.pause = min(2*d.pause, longestTurn)
 		return nil
@@ -248,6 +251,15 @@ func (d *drain) giveUp(ctx context.Context, late []ledger.BlockID) error {
 	}
 	d.forget(done)
 	return nil
+}
+
+// giveBack makes room: what comes next in order is not here, and would not be taken. The last
+// blocks go back into the log.
+func (d *drain) giveBack() {
+	slices.SortStableFunc(d.held, func(a, b *held) int { return cmp.Compare(a.due.Number, b.due.Number) })
+	for half := len(d.held) / 2; len(d.held) > half; d.held = d.held[:len(d.held)-1] {
+		d.held[len(d.held)-1].Back()
+	}
 }
 
 // forget is for blocks that are done with.

@@ -218,6 +218,9 @@ func blocks(batch jetstream.MessageBatch, err error) (out []*Block, _ error) {
 // Keep says that a block is still being drained here.
 func (b *Block) Keep() { _ = b.message.InProgress() } // without it another server drains it, too
 
+// Back gives a block to whoever asks next.
+func (b *Block) Back() { _ = b.message.Nak() } // without it that is so after a while
+
 // Done removes a block. Without an answer it may come again.
 func (b *Block) Done() { _ = b.message.Ack() }
 

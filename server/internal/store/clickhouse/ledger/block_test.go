@@ -15,8 +15,10 @@ func change(t *testing.T, l *ledger.Ledger, run model.RunID, id ledger.BlockID) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &ledger.Change{Run: run, Epoch: r.Epoch, Last: 1, Points: 3, Batches: []ledger.Batch{{LSN: ledger.LSN(r.Epoch, 1)}},
-		Attempts: []model.Attempt{{Number: 1}}, Marks: map[model.WriterID]uint64{{run[0]}: 3}}
+	c := &ledger.Change{
+		Run: run, Epoch: r.Epoch, Last: 1, Points: 3, Batches: []ledger.Batch{{LSN: ledger.LSN(r.Epoch, 1)}},
+		Attempts: []model.Attempt{{Number: 1}}, Marks: map[model.WriterID]uint64{{run[0]}: 3},
+	}
 	return []*ledger.Change{c}, []ledger.Block{{ID: id, Shard: 1, Runs: []model.RunID{run}}}
 }
 

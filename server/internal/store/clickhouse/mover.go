@@ -2,6 +2,7 @@ package clickhouse
 
 import (
 	"context"
+	"errors"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/server/internal/store"
@@ -10,9 +11,17 @@ import (
 )
 
 // OpenMover opens the store for who moves points between it and a data folder. Secret is that of
-// the folder; a store that is new gets it. Nil takes the store's.
+// the folder; a store that is new gets it. Nil takes the store's. Points that wait in a log are
+// not moved, so there must be none.
 func OpenMover(ctx context.Context, cfg Config, secret []byte) (*Engine, error) {
-	return open(ctx, cfg, &ledger.Mover{Secret: secret})
+	e, err := open(ctx, cfg, &ledger.Mover{Secret: secret})
+	if err != nil {
+		return nil, err
+	}
+	if err := e.checkDrained(ctx); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
 }
 
 // Ledger is that of the store.

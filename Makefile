@@ -144,6 +144,10 @@ $(TOOLS)/gotestsum: tools/go.mod
 influx: ## InfluxDB 1.6 (Debian's package) and 1.8 (built from its Go module), for the tests of MetricsLogger that are skipped without them
 	@tools/influxd/get $(TOOLS)
 
+# An S3 that tests kill. Without it they are skipped, and say so.
+$(TOOLS)/versitygw: tools/versitygw/go.mod
+	@tools/versitygw/get $(TOOLS) || echo 'versitygw cannot be built: its tests are skipped' >&2
+
 .PHONY: grafana
 grafana: ## the code of Grafana's Prometheus data source, for the test that records its requests again; skipped without it
 	npm install --prefix $(TOOLS)/grafana --legacy-peer-deps --ignore-scripts --no-audit --no-fund --loglevel=error @grafana/prometheus@13.2.3 @grafana/data@13.2.3
@@ -212,10 +216,10 @@ test-wandb: setup $(TOOLS)/gotestsum ## the real SDKs of W&B against the server,
 	gotestsum --format testname -- -tags e2e -short -count 1 -parallel 3 -timeout 20m ./test/wandb
 
 .PHONY: test-cluster
-test-cluster: ## what lies in databases and buckets, with all random histories, and random faults of a cluster: ROUNDS=30; POSTGRES_URL, CLICKHOUSE_ADDRS and S3_URL name services of your own
+test-cluster: $(TOOLS)/versitygw ## what lies in databases and buckets, with all random histories, and random faults of a cluster: ROUNDS=30; POSTGRES_URL, CLICKHOUSE_ADDRS and S3_URL name services of your own
 	@tools/prepare cluster
 	cd server && CLUSTER=1 ROUNDS=$(or $(ROUNDS),30) $(GO) test -count 1 -timeout 60m ./internal/catalog/postgres ./internal/data ./internal/store/clickhouse/... ./internal/blob/s3 ./internal/statelog
-	cd server && CLUSTER=1 $(GO) test -count 1 -timeout 30m -run 'TestServersOfAStore|TestRecords' ./cmd/kymogram
+	cd server && CLUSTER=1 ROUNDS=$(or $(ROUNDS),30) $(GO) test -count 1 -timeout 60m -run 'TestServersOfAStore|TestRecords|TestMoveOfAServer|TestEverythingFails|TestRollingUpgrade|TestAnUploadWhoseBucketDies|TestDoctorNamesAClock|TestScrapeDoesNotGrow' ./cmd/kymogram
 	cd test && NETSTATE_STORE=1 $(GO) test -count 1 -timeout 30m ./netstate
 
 test-crash: setup $(TOOLS)/gotestsum ## SIGKILL of the loop, the agent and the server; KILLS=20 SERVER_KILLS=20

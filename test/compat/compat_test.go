@@ -9,9 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -20,6 +17,7 @@ import (
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/testkit/release"
 	"github.com/kymogram/kymogram/test/rig"
 )
 
@@ -39,34 +37,10 @@ func rigOf(t *testing.T, program string) *rig.Rig {
 	return r
 }
 
-// released is the binary of the old commit, built once from the clone's history.
+// released is the binary of the old commit.
 func released(t *testing.T) string {
 	t.Helper()
-	root := rig.New(t).Root
-	program := filepath.Join(root, "bin", "kymogram-"+old)
-	if _, err := os.Stat(program); err == nil {
-		return program
-	}
-	command := func(dir, name string, args ...string) error {
-		cmd := exec.CommandContext(t.Context(), name, args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			return fmt.Errorf("%s: %w\n%s", name, err, out)
-		}
-		return nil
-	}
-	if err := command(root, "git", "cat-file", "-e", old+"^{commit}"); err != nil {
-		t.Skipf("the clone is too shallow to hold %s: %v", old, err)
-	}
-	source := t.TempDir()
-	archive := filepath.Join(source, "source.tar")
-	for _, step := range [][]string{{root, "git", "archive", "-o", archive, old}, {source, "tar", "-xf", archive}, {source, "go", "build", "-trimpath", "-o", program, "./cmd/kymogram"}} {
-		if err := command(step[0], step[1], step[2:]...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return program
+	return release.Binary(t, old, "./cmd/kymogram", "GOWORK=off")
 }
 
 // meet logs a run that agents of one rig deliver to the server of another. Both

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kymogram/kymogram/internal/testkit/faketime"
 )
 
 // Server is a ClickHouse that runs until the test ends.
@@ -28,6 +30,7 @@ type Server struct {
 	folder string // empty for the user's own
 	binary string
 	http   int
+	env    []string // more of it
 }
 
 // Any is the server of CLICKHOUSE_ADDRS, addresses with commas between, where that is set, else
@@ -110,10 +113,16 @@ func (s *Server) Serve(t testing.TB) {
 func (s *Server) start(t testing.TB) {
 	t.Helper()
 	s.cmd = exec.CommandContext(context.Background(), s.binary, "--config-file="+filepath.Join(s.folder, "config.xml"))
-	s.cmd.Dir = s.folder
+	s.cmd.Dir, s.cmd.Env = s.folder, append(os.Environ(), s.env...)
 	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Ahead gives it a clock that is ahead by so much, from its next start on.
+func (s *Server) Ahead(t testing.TB, by time.Duration) {
+	t.Helper()
+	s.env = faketime.Env(t, by)
 }
 
 func (s *Server) wait(t testing.TB) {

@@ -28,6 +28,7 @@ type Server struct {
 	folder string
 	bin    string
 	cmd    *exec.Cmd
+	env    []string
 	said   bytes.Buffer
 }
 
@@ -62,7 +63,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	s := Prepare(t)
 	s.run(t, "initdb", "--pgdata", s.Data(), "--username", "postgres", "--auth", "trust", "--encoding", "UTF8", "--locale", "C.UTF-8", "--no-sync", "--no-instructions")
-	s.Configure(t, append([]string{"max_connections = 200", "fsync = off", "max_pred_locks_per_transaction = 256"}, settings...)...)
+	s.Configure(t, append([]string{"max_connections = 200", "fsync = off", "max_pred_locks_per_transaction = 256", "wal_retrieve_retry_interval = 200ms"}, settings...)...)
 	s.Serve(t)
 	return s
 }
@@ -138,7 +139,7 @@ func (s *Server) command(ctx context.Context, t testing.TB, name string, args ..
 	t.Helper()
 	cmd := exec.CommandContext(ctx, filepath.Join(s.bin, name), args...)
 	cmd.Dir = s.folder
-	cmd.Env = []string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "HOME=" + s.folder}
+	cmd.Env = append([]string{"PATH=/usr/bin:/bin", "LC_ALL=C.UTF-8", "HOME=" + s.folder}, s.env...)
 	if s.given != "" {
 		cmd.Env = os.Environ() // with the user's password
 		return cmd
@@ -172,17 +173,6 @@ func (s *Server) Serve(t testing.TB) {
 	}
 }
 
-// Kill ends it as a crash does, with all its processes.
-func (s *Server) Kill() {
-	if s.cmd == nil {
-		return
-	}
-	// SIGQUIT is its immediate shutdown: no checkpoint, and its children end with it.
-	_ = s.cmd.Process.Signal(syscall.SIGQUIT)
-	_ = s.cmd.Wait()
-	s.cmd = nil
-}
-
 func (s *Server) address() string {
 	if s.given != "" {
 		return s.given
@@ -214,27 +204,4 @@ func (s *Server) Do(t testing.TB, statements string) string {
 		t.Fatalf("psql: %v\n%s", err, out)
 	}
 	return string(out)
-}
-
-// Standby copies a server and follows it. A commit of the first is answered only when the
-// second has it.
-func (s *Server) Standby(t testing.TB) *Server {
-	t.Helper()
-	other := Prepare(t)
-	other.run(t, "pg_basebackup", "--pgdata", other.Data(), "--host", "127.0.0.1", "--port", strconv.Itoa(s.Port), "--username", "postgres", "--write-recovery-conf", "--checkpoint", "fast", "--no-sync")
-	other.Serve(t)
-	s.Do(t, "ALTER SYSTEM SET synchronous_standby_names = '*'")
-	s.Do(t, "SELECT pg_reload_conf()")
-	for end := time.Now().Add(time.Minute); strings.TrimSpace(s.Do(t, "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'")) != "1"; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the standby does not follow")
-		}
-	}
-	return other
-}
-
-// Promote makes a standby a server that takes writes.
-func (s *Server) Promote(t testing.TB) {
-	t.Helper()
-	s.Do(t, "SELECT pg_promote()")
 }

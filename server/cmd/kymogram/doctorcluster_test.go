@@ -3,8 +3,10 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	chkit "github.com/kymogram/kymogram/internal/testkit/clickhouse"
+	pgkit "github.com/kymogram/kymogram/internal/testkit/postgres"
 )
 
 // The doctor of a cluster tells of each engine: before a server was started, while one works, and
@@ -39,5 +41,30 @@ func TestDoctorOfACluster(t *testing.T) {
 		if code, out, errs := k.run("doctor", "cluster", flag, place); code != 2 || strings.Contains(out+errs, "secret") || !strings.Contains(errs, "://") {
 			t.Errorf("%s %s: %d\n%s%s", flag, place, code, out, errs)
 		}
+	}
+}
+
+// The doctor of a cluster names the server whose clock is an hour off, and by how much.
+func TestDoctorNamesAClock(t *testing.T) {
+	c := newCluster(t)
+	c.clickhouse, c.database = chkit.Start(t), pgkit.Start(t)
+	c.points, c.catalog = c.otherPoints(), c.database.URL(t)
+	k := &kitchen{t: t, env: map[string]string{"HOME": t.TempDir()}}
+	look := []string{"doctor", "cluster", "--store", c.points, "--catalog", c.catalog}
+	k.ok(look...)
+	c.clickhouse.Kill()
+	c.clickhouse.Ahead(t, time.Hour)
+	c.clickhouse.Serve(t)
+	says := k.fails("1 of 4 checks failed: points", look...)
+	for _, want := range []string{c.clickhouse.Addrs[0], "this clock and the server's differ by 1h", "Set the clocks"} {
+		if !strings.Contains(says, want) {
+			t.Errorf("%q is not in\n%s", want, says)
+		}
+	}
+	c.database.Kill()
+	c.database.Ahead(t, -time.Hour)
+	c.database.Serve(t)
+	if says = k.fails("2 of 4 checks failed", look...); !strings.Contains(says, "this clock and PostgreSQL's differ by -1h") {
+		t.Error(says)
 	}
 }

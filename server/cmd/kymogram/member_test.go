@@ -2,13 +2,13 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -38,6 +38,7 @@ type engines struct {
 	database              *pgkit.Server
 	clickhouse            *chkit.Server
 	key                   string
+	program               string // another binary than this one
 }
 
 func newCluster(t *testing.T) *engines {
@@ -78,7 +79,7 @@ func (c *engines) serve(folder string, more ...string) *member {
 	c.t.Helper()
 	m := &member{folder: folder}
 	args := append([]string{"serve", "--data", folder, "--http", "127.0.0.1:0"}, more...)
-	m.cmd = exec.CommandContext(context.Background(), "kymogram", args...)
+	m.cmd = exec.CommandContext(context.Background(), cmp.Or(c.program, "kymogram"), args...)
 	m.cmd.Env = append(os.Environ(), "HOME="+c.t.TempDir(), "XDG_CONFIG_HOME="+c.t.TempDir(), "KYMOGRAM_ADMIN_KEY="+c.key)
 	log, err := os.Create(filepath.Join(c.t.TempDir(), "log"))
 	if err != nil {
@@ -116,35 +117,6 @@ func (c *engines) kitchen(m *member) *kitchen {
 	return &kitchen{t: c.t, address: m.address, env: map[string]string{"HOME": c.t.TempDir(), "KYMOGRAM_SERVER": "http://" + m.address, "KYMOGRAM_API_KEY": c.key}}
 }
 
-// balancer passes connections on to the server that is set.
-func balancer(t *testing.T, to *atomic.Value) (address string) {
-	t.Helper()
-	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			client, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer client.Close()
-				server, err := net.Dial("tcp", to.Load().(string)) //nolint:noctx,forcetypeassert // it lives as long as the other side; a string is set
-				if err != nil {
-					return
-				}
-				defer server.Close()
-				go func() { _, _ = io.Copy(server, client); _ = server.Close() }()
-				_, _ = io.Copy(client, server)
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
-
 // exported are the values of a run's points of all attempts: each with how often it is there.
 func (k *kitchen) exported(run, metric string) map[float64]int {
 	k.t.Helper()
@@ -165,10 +137,9 @@ func (k *kitchen) exported(run, metric string) map[float64]int {
 func TestServersOfAStore(t *testing.T) {
 	c := newCluster(t)
 	first, second := c.start(t.TempDir()), c.start(t.TempDir())
-	var to atomic.Value
-	to.Store(first.address)
+	to := newSpread(t, first.address)
 	run, err := kymogram.Init(t.Context(), kymogram.Options{
-		Server: "http://" + balancer(t, &to), APIKey: c.key, RunName: "sdk", OrchestrationID: "job",
+		Server: "http://" + to.address, APIKey: c.key, RunName: "sdk", OrchestrationID: "job",
 		SpoolDir: t.TempDir(), NoEnvironment: true, NoSystemMetrics: true, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -208,7 +179,7 @@ func TestServersOfAStore(t *testing.T) {
 		return acked[0].Load() >= 5 && strings.Contains(k.ok("runs", "list", "default"), "sdk") && len(k.exported("default/default/sdk", "loss")) > 0
 	})
 	first.kill()
-	to.Store(second.address)
+	to.lead(second.address)
 	down.Store(true)
 	logged(half, 2*half)
 	if err := run.Close(t.Context()); err != nil {

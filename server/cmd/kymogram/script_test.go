@@ -16,7 +16,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kymogram": main, "training-life": trainingLife})
+	testscript.Main(m, map[string]func(){"kymogram": main, "training-life": trainingLife, "training-steady": trainingSteady})
 }
 
 // The scripts run this binary as a process, in a folder and a home of their own.

@@ -19,9 +19,11 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 	"github.com/kymogram/kymogram/internal/spool"
+	"github.com/kymogram/kymogram/internal/testkit/versitygw"
 )
 
 // killable is a server that is a process of its own.
@@ -31,6 +33,7 @@ type killable struct {
 	address string
 	keys    bool // callers need keys
 	files   int  // most file descriptors, 0: those of the test
+	more    []string
 	cmd     *exec.Cmd
 }
 
@@ -39,7 +42,7 @@ func (s *killable) start() {
 	if s.address == "" {
 		s.address = "127.0.0.1:0"
 	}
-	args := []string{"kymogram", "serve", "--data", s.data, "--http", s.address}
+	args := append([]string{"kymogram", "serve", "--data", s.data, "--http", s.address}, s.more...)
 	if !s.keys {
 		args = append(args, "--no-auth")
 	}
@@ -47,7 +50,7 @@ func (s *killable) start() {
 		args = append([]string{"sh", "-c", `ulimit -n "$0" && exec "$@"`, strconv.Itoa(s.files)}, args...)
 	}
 	s.cmd = exec.CommandContext(s.t.Context(), args[0], args[1:]...)
-	s.cmd.Env = []string{"HOME=" + s.t.TempDir(), "PATH=" + os.Getenv("PATH")}
+	s.cmd.Env = []string{"HOME=" + s.t.TempDir(), "PATH=" + os.Getenv("PATH"), "AWS_ACCESS_KEY_ID=" + os.Getenv("AWS_ACCESS_KEY_ID"), "AWS_SECRET_ACCESS_KEY=" + os.Getenv("AWS_SECRET_ACCESS_KEY")}
 	out, err := s.cmd.StdoutPipe()
 	if err != nil {
 		s.t.Fatal(err)
@@ -217,6 +220,48 @@ func TestAnUploadGoesOnWhereItStopped(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(s.data, "blobs", "partial", "*")); err != nil || len(left) > 0 {
 		t.Errorf("left over: %v", left)
+	}
+}
+
+// The S3 of a server is killed in the middle of an upload, again and again, and each time it comes
+// back when the upload was refused. The upload goes on, and what was stored is not sent again.
+func TestAnUploadWhoseBucketDies(t *testing.T) {
+	needCluster(t)
+	g := versitygw.Start(t)
+	k := &kitchen{t: t, env: map[string]string{"HOME": t.TempDir()}}
+	k.env["KYMOGRAM_SPOOL_DIR"] = k.spool()
+	const size, kills = 24 * megabyte, 4
+	sum := k.video(size)
+	s := &killable{t: t, data: t.TempDir(), more: []string{"--blob", g.Location("uploads")}}
+	s.start()
+	t.Cleanup(func() { s.kill() })
+	c := &cutter{target: s.address, cuts: make(chan int64, 2*kills)}
+	for range kills { // one is stored, the next finds no S3
+		c.cuts <- 4 * megabyte
+		c.cuts <- megabyte
+	}
+	var once sync.Mutex
+	cuts := 0
+	c.before = func() {
+		once.Lock()
+		defer once.Unlock()
+		if cuts++; cuts%2 == 0 {
+			g.Kill()
+			go func() {
+				for before := c.tries.Load(); c.tries.Load() == before; time.Sleep(10 * time.Millisecond) {
+				}
+				once.Lock() // it is killed again when it answers
+				defer once.Unlock()
+				g.Serve(t)
+			}()
+		}
+	}
+	k.ok("sync", "--server", "http://"+c.serve(t), "--timeout", "120s")
+	k.stored(s.address, sum, size)
+	again := c.sent.Load() - size
+	t.Logf("S3 was killed %d times; %d bytes of %d were sent again, in %d uploads", cuts/2, again, size, c.tries.Load())
+	if cuts != 2*kills || again > size/2 {
+		t.Errorf("%d cuts, want %d; %d bytes were sent again", cuts, 2*kills, again)
 	}
 }
 

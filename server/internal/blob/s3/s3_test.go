@@ -23,6 +23,7 @@ import (
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/testkit/versitygw"
 	"github.com/kymogram/kymogram/server/internal/blob"
 	"github.com/kymogram/kymogram/server/internal/blob/blobtest"
 	"github.com/kymogram/kymogram/server/internal/blob/s3"
@@ -66,11 +67,14 @@ func TestSuite(t *testing.T) {
 }
 
 // TestSuiteOfAService runs against S3_URL=s3://BUCKET/PREFIX?endpoint=URL, with the keys of the
-// environment.
+// environment, else against versitygw.
 func TestSuiteOfAService(t *testing.T) {
 	location := os.Getenv("S3_URL")
+	if location == "" && os.Getenv("CLUSTER") == "" {
+		t.Skip("S3_URL is not set, and versitygw is for make test-cluster")
+	}
 	if location == "" {
-		t.Skip("S3_URL is not set: no bucket of a real service to test with")
+		location = versitygw.Start(t).Location("")
 	}
 	place, err := s3.Parse(location)
 	if err != nil {

@@ -4,15 +4,18 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/testkit/fault"
+	pgkit "github.com/kymogram/kymogram/internal/testkit/postgres"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
+	"github.com/kymogram/kymogram/server/internal/store/clickhouse/cluster"
 )
 
 // logger writes a run, batch after batch, by any server that takes it, and sends a batch again
@@ -55,7 +58,9 @@ func (l *logger) work(ctx context.Context, t *testing.T, engines []*clickhouse.E
 func (l *logger) look(ctx context.Context, t *testing.T, engines []*clickhouse.Engine, reads *atomic.Int64) {
 	for ctx.Err() == nil {
 		before := l.acked.Load()
-		steps, err := read(ctx, engines[rand.IntN(len(engines))], l.run)
+		page, cancel := context.WithTimeout(ctx, 10*time.Second)
+		steps, err := read(page, engines[rand.IntN(len(engines))], l.run)
+		cancel()
 		switch n := uint64(len(steps)); {
 		case err != nil:
 			if code := model.CodeOf(err); ctx.Err() == nil && code != model.CodeUnavailable && code != model.CodeTimeout && code != model.CodeNotFound || code == model.CodeNotFound && before > 0 {
@@ -70,88 +75,151 @@ func (l *logger) look(ctx context.Context, t *testing.T, engines []*clickhouse.E
 	}
 }
 
-// fault is something that happens to a server, and its end.
-type fault struct {
-	name       string
-	begin, end func()
+// load is loggers and readers at work, each over all servers.
+type load struct {
+	rig     *rig
+	engines []*clickhouse.Engine
+	loggers []*logger
+	reads   atomic.Int64
+	stop    func()
 }
 
-func (r *rig) faults(t *testing.T) (out []fault) {
-	for i, s := range r.cluster.All() {
-		out = append(out,
-			fault{fmt.Sprintf("replica %d is killed", i), s.Kill, func() { s.Serve(t) }},
-			fault{fmt.Sprintf("replica %d is frozen", i), func() { s.Freeze(t) }, func() { s.Thaw(t) }},
-			fault{fmt.Sprintf("replica %d gets nothing", i), func() { s.Do(t, "SYSTEM STOP FETCHES "+r.table()) }, func() { s.Do(t, "SYSTEM START FETCHES "+r.table()) }})
-	}
-	k := r.cluster.Keeper
-	return append(out,
-		fault{"ZooKeeper is killed", k.Kill, func() { k.Serve(t) }},
-		fault{"ZooKeeper is frozen", func() { k.Freeze(t) }, func() { k.Thaw(t) }},
-		fault{"PostgreSQL is killed", r.ledger.Kill, func() { r.ledger.Serve(t) }})
-}
-
-// Two servers write and read while a server below them is killed or frozen, again and again.
-// Reads never see less than was acknowledged. At the end every replica has every point once.
-func TestFaults(t *testing.T) {
+// loaded has two servers under load, over a cluster and two servers of PostgreSQL.
+func loaded(t *testing.T) (*load, *pgkit.Pair) {
+	t.Helper()
 	r := newCluster(t)
 	if r.ledger.Port == 0 {
 		t.Skip("a PostgreSQL of the user's own is not killed")
 	}
-	rounds, _ := strconv.Atoi(os.Getenv("ROUNDS")) // 0 where it is none
-	if rounds == 0 {
-		rounds = 30
-	}
+	pair := pgkit.StartPair(t)
+	r.ledger, r.config.Ledger = pair.Primary, pair.URL(t)
+	_, r.schema, _ = strings.Cut(r.config.Ledger, "search_path=")
 	r.config.Patience = 3 * time.Second
-	engines := []*clickhouse.Engine{r.open(t, "a"), r.open(t, "b")}
+	return r.load(t), pair
+}
+
+func (r *rig) load(t *testing.T) *load {
+	t.Helper()
+	l := &load{rig: r, engines: []*clickhouse.Engine{r.open(t, "a"), r.open(t, "b")}}
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var writing, reading sync.WaitGroup
-	var reads atomic.Int64
-	var loggers []*logger
+	var work sync.WaitGroup
+	l.stop = func() { cancel(); work.Wait() }
+	t.Cleanup(l.stop)
 	for i := range byte(6) {
-		l := &logger{run: model.RunID{i + 1}, writer: model.WriterID{i + 1}}
-		loggers = append(loggers, l)
-		writing.Go(func() { l.work(ctx, t, engines) })
-		reading.Go(func() { l.look(ctx, t, engines, &reads) })
+		of := &logger{run: model.RunID{i + 1}, writer: model.WriterID{i + 1}}
+		l.loggers = append(l.loggers, of)
+		work.Go(func() { of.work(ctx, t, l.engines) })
+		work.Go(func() { of.look(ctx, t, l.engines, &l.reads) })
 	}
-	faults := r.faults(t)
-	for n := range rounds {
-		f := faults[rand.IntN(len(faults))]
-		began := time.Now()
-		f.begin()
-		time.Sleep(time.Duration(200+rand.IntN(3000)) * time.Millisecond) // how long it lasts
-		f.end()
-		for _, l := range loggers {
-			before := l.acked.Load()
-			eventually(t, fmt.Sprintf("%s is written after %s", l.run, f.name), func() bool { return l.acked.Load() > before })
-		}
-		if t.Failed() {
-			t.Fatalf("in round %d: %s", n+1, f.name)
-		}
-		t.Logf("round %d: %s, all write again after %s", n+1, f.name, time.Since(began).Round(time.Millisecond))
+	return l
+}
+
+// goesOn waits until every run is written to.
+func (l *load) goesOn(t *testing.T, when string) {
+	t.Helper()
+	for _, of := range l.loggers {
+		before := of.acked.Load()
+		eventually(t, fmt.Sprintf("%s is written %s", of.run, when), func() bool { return of.acked.Load() > before })
 	}
-	cancel()
-	writing.Wait()
-	reading.Wait()
-	r.settled(t, loggers, engines, reads.Load())
+}
+
+// Two servers write and read while servers below them are killed, frozen or replaced, again and
+// again. Reads never see less than was acknowledged. At the end every replica has every point once.
+func TestFaults(t *testing.T) {
+	l, pair := loaded(t)
+	all := append(fault.Cluster(t, l.rig.cluster, l.rig.table()), fault.Pair(t, pair)...)
+	fault.Try(t, fault.Rounds(30), all, func(when string) { l.goesOn(t, when) })
+	l.rig.ledger = pair.Primary
+	l.settled(t)
+}
+
+// The primary of PostgreSQL hangs for good, and its connections with it. The standby takes over.
+func TestPrimaryHangs(t *testing.T) {
+	l, pair := loaded(t)
+	l.goesOn(t, "at first")
+	pair.Primary.Freeze(t)
+	pair.Standby.Promote(t)
+	l.rig.ledger = pair.Standby
+	for range 3 {
+		l.goesOn(t, "while the old primary hangs")
+	}
+	before := l.reads.Load()
+	eventually(t, "runs are read", func() bool { return l.reads.Load() > before+20 })
+	l.settled(t)
+}
+
+// A replica of each shard gets nothing for 30 s. Nobody reads it meanwhile as if it had all.
+func TestLagsForLong(t *testing.T) {
+	l, _ := loaded(t)
+	l.goesOn(t, "at first")
+	for _, shard := range l.rig.cluster.Shards {
+		shard[1].Do(t, "SYSTEM STOP FETCHES "+l.rig.table())
+	}
+	before := l.reads.Load()
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end) && !t.Failed(); {
+		l.goesOn(t, "while replicas lag")
+	}
+	lag := 0
+	for _, shard := range l.rig.cluster.Shards {
+		all, _ := strconv.Atoi(l.rig.count(t, shard[0]))
+		late, _ := strconv.Atoi(l.rig.count(t, shard[1])) // counts
+		lag += all - late
+		shard[1].Do(t, "SYSTEM START FETCHES "+l.rig.table())
+	}
+	if lag <= 0 {
+		t.Errorf("replicas lagged by %d points, so nothing was tried", lag)
+	}
+	t.Logf("replicas lagged by %d points, under %d reads", lag, l.reads.Load()-before)
+	l.settled(t)
+}
+
+// The clock of a replica is an hour ahead, that of another an hour late, and so is that of
+// PostgreSQL. What is acknowledged is there once.
+func TestClocksOff(t *testing.T) {
+	l, pair := loaded(t)
+	off := func(kill func(), ahead func(testing.TB, time.Duration), serve func(testing.TB), by time.Duration) {
+		kill()
+		ahead(t, by)
+		serve(t)
+		l.goesOn(t, fmt.Sprintf("with a clock that is %s ahead", by))
+	}
+	first, second := l.rig.cluster.Shards[0], l.rig.cluster.Shards[1]
+	off(first[0].Kill, first[0].Ahead, first[0].Serve, time.Hour)
+	off(second[1].Kill, second[1].Ahead, second[1].Serve, -time.Hour)
+	off(pair.Primary.Kill, pair.Primary.Ahead, pair.Primary.Serve, time.Hour)
+	list, err := cluster.Examine(t.Context(), cluster.Options{Address: l.rig.config.Points, Connections: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range list {
+		want := map[int]time.Duration{0: time.Hour, 3: -time.Hour}[i]
+		if s.Err != nil || (s.Skew-want).Abs() > s.Took+2*time.Second {
+			t.Errorf("the clock of server %d is %s ahead, want %s, %v", i+1, s.Skew, want, s.Err)
+		}
+	}
+	off(pair.Primary.Kill, pair.Primary.Ahead, pair.Primary.Serve, -time.Hour) // time goes back
+	off(first[0].Kill, first[0].Ahead, first[0].Serve, 0)
+	l.settled(t)
 }
 
 // settled holds what is there at the end against what loggers were told.
-func (r *rig) settled(t *testing.T, loggers []*logger, engines []*clickhouse.Engine, reads int64) {
+func (l *load) settled(t *testing.T) {
 	t.Helper()
+	l.stop()
+	r, engines := l.rig, l.engines
 	want, sum := map[int]uint64{}, uint64(0)
-	for _, l := range loggers {
+	for _, of := range l.loggers {
 		// The last batch may be stored without that its logger heard of it.
-		mark, err := engines[0].Mark(t.Context(), l.writer)
-		if err != nil || mark < l.acked.Load() {
-			t.Errorf("the mark of %s is %d, %d were acknowledged, %v", l.run, mark, l.acked.Load(), err)
+		mark, err := engines[0].Mark(t.Context(), of.writer)
+		if err != nil || mark < of.acked.Load() {
+			t.Errorf("the mark of %s is %d, %d were acknowledged, %v", of.run, mark, of.acked.Load(), err)
 		}
 		for n, e := range engines {
-			if steps, err := read(t.Context(), e, l.run); err != nil || !wantSteps(steps, mark) {
-				t.Errorf("server %d reads %d steps of %s, want %d, %v", n, len(steps), l.run, mark, err)
+			if steps, err := read(t.Context(), e, of.run); err != nil || !wantSteps(steps, mark) {
+				t.Errorf("server %d reads %d steps of %s, want %d, %v", n, len(steps), of.run, mark, err)
 			}
 		}
-		want[r.shard(t, l.run)] += mark
+		want[r.shard(t, of.run)] += mark
 		sum += mark
 	}
 	for i, shard := range r.cluster.Shards {
@@ -162,5 +230,5 @@ func (r *rig) settled(t *testing.T, loggers []*logger, engines []*clickhouse.Eng
 			}
 		}
 	}
-	t.Logf("%d points acknowledged, %d reads under way, on shards %v", sum, reads, want)
+	t.Logf("%d points acknowledged, %d reads under way, on shards %v", sum, l.reads.Load(), want)
 }

@@ -35,8 +35,9 @@ func (l *Ledger) Beat(ctx context.Context) error {
 	return failure("report that the node works", err)
 }
 
-// alive are the nodes that work.
-const alive = `SELECT name FROM ledger_nodes WHERE seen > now() - interval '` + deadAfter + `'`
+// alive are the nodes that work. A sign from the future is none: the clock went back, and whoever
+// works gives another one soon.
+const alive = `SELECT name FROM ledger_nodes WHERE seen BETWEEN now() - interval '` + deadAfter + `' AND now() + interval '` + deadAfter + `'`
 
 // gone is true for updates of the others.
 const gone = `node NOT IN (` + alive + `)`

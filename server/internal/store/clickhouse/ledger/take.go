@@ -34,7 +34,8 @@ func (l *Ledger) Take(ctx context.Context, id model.RunID, create bool) (*Run, e
 	}
 }
 
-// take tries once; wait is how long another holder keeps the lease.
+// take tries once; wait is how long another holder keeps the lease. A lease from the future keeps
+// nobody off: the clock went back, such as at a failover.
 func (l *Ledger) take(ctx context.Context, id model.RunID, create bool) (r *Run, wait time.Duration, err error) {
 	err = l.write(ctx, "take the lease of a run", func(tx pgx.Tx) error {
 		if create {
@@ -44,7 +45,7 @@ func (l *Ledger) take(ctx context.Context, id model.RunID, create bool) (r *Run,
 		}
 		found := &Run{ID: id}
 		err := tx.QueryRow(ctx, `UPDATE ledger_runs SET epoch = epoch + 1, holder = $2, taken = clock_timestamp()
-			WHERE id = $1 AND (holder = $2 OR taken <= clock_timestamp() - make_interval(secs => $3))
+			WHERE id = $1 AND (holder = $2 OR taken <= clock_timestamp() - make_interval(secs => $3) OR taken > clock_timestamp())
 			RETURNING epoch, shard, deleted, arrivals`, id[:], l.holder, l.hold.Seconds()).Scan(&found.Epoch, &found.Shard, &found.Deleted, &found.Arrivals)
 		if errors.Is(err, pgx.ErrNoRows) {
 			wait, err = l.waitFor(ctx, tx, id)

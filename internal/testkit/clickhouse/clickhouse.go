@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/testkit/faketime"
+	"github.com/kymogram/kymogram/internal/testkit/clock"
 )
 
 // Server is a ClickHouse that runs until the test ends.
@@ -122,12 +122,12 @@ func (s *Server) start(t testing.TB) {
 // Ahead gives it a clock that is ahead by so much, from its next start on.
 func (s *Server) Ahead(t testing.TB, by time.Duration) {
 	t.Helper()
-	s.env = faketime.Env(t, by)
+	s.env = clock.Env(t, by)
 }
 
 func (s *Server) wait(t testing.TB) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !s.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3*time.Minute); !s.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("ClickHouse does not answer:\n%s", s.errors())
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/kymogram/kymogram/internal/testkit/faketime"
+	"github.com/kymogram/kymogram/internal/testkit/clock"
 )
 
 // Kill ends it as a crash does, with all its processes.
@@ -66,5 +66,5 @@ func (s *Server) children() (out []int) {
 // Ahead gives it a clock that is ahead by so much, from its next start on.
 func (s *Server) Ahead(t testing.TB, by time.Duration) {
 	t.Helper()
-	s.env = faketime.Env(t, by)
+	s.env = clock.Env(t, by)
 }

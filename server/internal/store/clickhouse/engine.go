@@ -55,7 +55,7 @@ func open(ctx context.Context, cfg Config, moves *ledger.Mover) (*Engine, error)
 	}
 	return &Engine{
 		cfg: cfg, points: points, ledger: l,
-		leases: newLeases(l), queue: newQueue(cfg.Every, cfg.GroupPoints), sink: table{points},
+		leases: newLeases(l, cfg.Patience), queue: newQueue(cfg.Every, cfg.GroupPoints), sink: table{points},
 	}, nil
 }
 

@@ -11,7 +11,8 @@ import (
 
 // leases are the runs that this server holds, as far as it knows.
 type leases struct {
-	ledger *ledger.Ledger
+	ledger   *ledger.Ledger
+	patience time.Duration // with a database that does not answer
 
 	mu    sync.Mutex
 	slots map[model.RunID]*slot
@@ -26,8 +27,8 @@ type slot struct {
 	used   time.Time // so is this
 }
 
-func newLeases(l *ledger.Ledger) *leases {
-	return &leases{ledger: l, slots: map[model.RunID]*slot{}, owners: map[model.WriterID]model.RunID{}}
+func newLeases(l *ledger.Ledger, patience time.Duration) *leases {
+	return &leases{ledger: l, patience: patience, slots: map[model.RunID]*slot{}, owners: map[model.WriterID]model.RunID{}}
 }
 
 // of is the lease of a run, taken where it is not held; nil for a run that is not known.
@@ -41,6 +42,8 @@ func (s *leases) of(ctx context.Context, run model.RunID, create bool) (*lease, 
 	if _, l := s.find(run); l != nil {
 		return l, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
+	defer cancel()
 	r, err := s.ledger.Take(ctx, run, create)
 	if err != nil || r == nil {
 		return nil, err

@@ -127,7 +127,7 @@ func (s *Server) Ahead(t testing.TB, by time.Duration) {
 
 func (s *Server) wait(t testing.TB) {
 	t.Helper()
-	for end := time.Now().Add(3*time.Minute); !s.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !s.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("ClickHouse does not answer:\n%s", s.errors())
 		}

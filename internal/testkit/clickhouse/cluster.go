@@ -122,7 +122,7 @@ func (k *Keeper) Serve(t testing.TB) {
 	if err := k.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(3*time.Minute); !k.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(3 * time.Minute); !k.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("ZooKeeper does not answer")
 		}

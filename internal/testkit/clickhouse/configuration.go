@@ -29,11 +29,12 @@ const users = `<yandex>
 `
 
 // member is what a server of a cluster has: its port for other servers, that of the keeper, its
-// shard and its number in the shard, and the text of all shards. Sessions are short, so that a
-// server that was killed is back soon.
+// shard and its number in the shard, and the text of all shards. Sessions are short, and what
+// became of them is looked at each second and not each minute: what failed is back soon.
 const member = `  <interserver_http_port>%[1]d</interserver_http_port>
   <interserver_http_host>127.0.0.1</interserver_http_host>
   <zookeeper><node><host>127.0.0.1</host><port>%[2]d</port></node><session_timeout_ms>3000</session_timeout_ms></zookeeper>
+  <merge_tree><zookeeper_session_expiration_check_period>1</zookeeper_session_expiration_check_period></merge_tree>
   <macros><shard>%[3]d</shard><replica>%[4]d</replica></macros>
   <distributed_ddl><path>/clickhouse/task_queue/ddl</path></distributed_ddl>
   <remote_servers><` + ClusterName + `>%[5]s</` + ClusterName + `></remote_servers>

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
@@ -139,7 +140,7 @@ func TestServersOfAStore(t *testing.T) {
 	first, second := c.start(t.TempDir()), c.start(t.TempDir())
 	to := newSpread(t, first.address)
 	run, err := kymogram.Init(t.Context(), kymogram.Options{
-		Server: "http://" + to.address, APIKey: c.key, RunName: "sdk", OrchestrationID: "job",
+		Server: "http://" + to.address, APIKey: c.key, RunName: "sdk", OrchestrationID: "job", CloseTimeout: 2 * time.Minute,
 		SpoolDir: t.TempDir(), NoEnvironment: true, NoSystemMetrics: true, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {

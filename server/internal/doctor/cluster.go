@@ -98,7 +98,7 @@ func troubleOfPoints(s *cluster.State) error {
 	case s.Waiting > 0:
 		return wrong("Look at system.mutations for the reason.", "%d deletions are an hour old and not done", s.Waiting)
 	}
-	return apart("the server's", s.Skew, s.Took+time.Second)
+	return apart("that of "+s.Address, s.Skew, s.Took+time.Second)
 }
 
 // apart is an error where a clock and ours differ by more than is known of the answer.

@@ -79,6 +79,7 @@ type cutter struct {
 	before func() // a cut
 	sent   atomic.Int64
 	tries  atomic.Int64
+	calls  atomic.Int64 // connections
 }
 
 func (c *cutter) serve(t *testing.T) (address string) {
@@ -100,6 +101,7 @@ func (c *cutter) serve(t *testing.T) (address string) {
 }
 
 func (c *cutter) pass(client net.Conn) {
+	c.calls.Add(1)
 	defer client.Close()
 	server, err := net.Dial("tcp", c.target)
 	if err != nil {
@@ -224,7 +226,7 @@ func TestAnUploadGoesOnWhereItStopped(t *testing.T) {
 }
 
 // The S3 of a server is killed in the middle of an upload, again and again, and each time it comes
-// back when the upload was refused. The upload goes on, and what was stored is not sent again.
+// back when somebody asked for it. The upload goes on, and what was stored is not sent again.
 func TestAnUploadWhoseBucketDies(t *testing.T) {
 	needCluster(t)
 	g := versitygw.Start(t)
@@ -237,8 +239,8 @@ func TestAnUploadWhoseBucketDies(t *testing.T) {
 	t.Cleanup(func() { s.kill() })
 	c := &cutter{target: s.address, cuts: make(chan int64, 2*kills)}
 	for range kills { // one is stored, the next finds no S3
-		c.cuts <- 4 * megabyte
 		c.cuts <- megabyte
+		c.cuts <- megabyte / 2
 	}
 	var once sync.Mutex
 	cuts := 0
@@ -247,8 +249,10 @@ func TestAnUploadWhoseBucketDies(t *testing.T) {
 		defer once.Unlock()
 		if cuts++; cuts%2 == 0 {
 			g.Kill()
+			before := c.calls.Load()
 			go func() {
-				for before := c.tries.Load(); c.tries.Load() == before; time.Sleep(10 * time.Millisecond) {
+				for c.calls.Load() == before { // it is asked for while it is away
+					time.Sleep(10 * time.Millisecond)
 				}
 				once.Lock() // it is killed again when it answers
 				defer once.Unlock()

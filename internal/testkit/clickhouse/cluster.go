@@ -116,6 +116,7 @@ func startKeeper(t testing.TB) *Keeper {
 // Serve starts it, also again after [Keeper.Kill], and waits until it answers.
 func (k *Keeper) Serve(t testing.TB) {
 	t.Helper()
+	k.forgetEmptyLogs(t)
 	k.cmd = exec.CommandContext(context.Background(), "java", "-Xmx128m", "-cp", k.folder+":"+keeperJar,
 		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(k.folder, "zoo.cfg"))
 	k.cmd.Stdout, k.cmd.Stderr = &k.said, &k.said
@@ -125,6 +126,19 @@ func (k *Keeper) Serve(t testing.TB) {
 	for end := time.Now().Add(3 * time.Minute); !k.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("ZooKeeper does not answer")
+		}
+	}
+}
+
+// forgetEmptyLogs removes logs that were killed before they began: with one ZooKeeper does not start.
+func (k *Keeper) forgetEmptyLogs(t testing.TB) {
+	t.Helper()
+	logs, _ := filepath.Glob(filepath.Join(k.folder, "version-2", "log.*")) // the pattern is valid
+	for _, name := range logs {
+		if info, err := os.Stat(name); err == nil && info.Size() == 0 {
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }

@@ -107,3 +107,27 @@ func TestAddresses(t *testing.T) {
 		}
 	}
 }
+
+// The clock of PostgreSQL went back an hour, such as at a failover: another server takes the run
+// of one that is gone, and its updates, now and not in an hour.
+func TestAClockThatWentBack(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	gone, other := r.open(t, "a"), r.open(t, "b")
+	run, w := model.RunID{1}, model.WriterID{1}
+	open(t, gone, run, w)
+	b := numbers(run, w, 1, 3, false)
+	b.Updates = []model.Update{{Op: model.OpAddTags, Seq: 1, Tags: []string{"x"}}}
+	if _, err := gone.Append(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	r.ledger.Do(t, "UPDATE "+r.schema+".ledger_runs SET taken = now() + interval '1 hour'; UPDATE "+r.schema+".ledger_nodes SET seen = now() + interval '1 hour'")
+	soon, cancel := context.WithTimeout(t.Context(), 15*time.Second)
+	defer cancel()
+	if ack, err := other.Append(soon, numbers(run, w, 4, 5, false)); err != nil || ack.Mark != 5 {
+		t.Errorf("%+v, %v", ack, err)
+	}
+	if left, err := other.LeftMeta(t.Context()); err != nil || len(left) != 1 {
+		t.Errorf("%+v, %v", left, err)
+	}
+}

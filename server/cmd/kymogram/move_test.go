@@ -39,11 +39,9 @@ func (c *engines) migrate(folder string, more ...string) (moved data.Moved) {
 func TestMoveOfAServer(t *testing.T) {
 	c := newCluster(t)
 	source := c.serve(t.TempDir())
-	var to atomic.Value
-	to.Store(source.address)
-	way := balancer(t, &to)
+	way := newSpread(t, source.address)
 	run, err := kymogram.Init(t.Context(), kymogram.Options{
-		Server: "http://" + way, APIKey: c.key, RunName: "sdk", OrchestrationID: "job",
+		Server: "http://" + way.address, APIKey: c.key, RunName: "sdk", OrchestrationID: "job",
 		SpoolDir: t.TempDir(), NoEnvironment: true, NoSystemMetrics: true, Log: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -66,7 +64,7 @@ func TestMoveOfAServer(t *testing.T) {
 	for w := range acked {
 		writers.Go(func() {
 			for i := int64(1); !stop.Load(); {
-				if c.line(way, fmt.Sprintf("w%d", w), i) {
+				if c.line(way.address, fmt.Sprintf("w%d", w), i) {
 					acked[w].Store(i)
 					i++
 				}
@@ -103,7 +101,7 @@ func TestMoveOfAServer(t *testing.T) {
 		t.Errorf("what is done is %+v", again)
 	}
 	member := c.start(source.folder)
-	to.Store(member.address)
+	way.lead(member.address)
 	k = c.kitchen(member)
 	further(k)
 	stop.Store(true)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,6 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/kymogram/kymogram/internal/model"
+	"github.com/kymogram/kymogram/internal/testkit/fault"
 	natskit "github.com/kymogram/kymogram/internal/testkit/nats"
 	"github.com/kymogram/kymogram/server/internal/store/clickhouse"
 )
@@ -99,8 +98,8 @@ func leader(t testing.TB, servers []*natskit.Server) *natskit.Server {
 	return found
 }
 
-// Two servers write, they and two processes drain, and something is killed or frozen again and
-// again: a drainer, the leader of the log, ClickHouse, PostgreSQL. Reads never see less than was
+// Two servers write, they and two processes drain, and one or two things at a time are killed or
+// frozen: a drainer, the leader of the log, ClickHouse, PostgreSQL. Reads never see less than was
 // acknowledged, and at the end each point is there once.
 func TestLogFaults(t *testing.T) {
 	if os.Getenv("CLUSTER") == "" {
@@ -110,10 +109,6 @@ func TestLogFaults(t *testing.T) {
 	r := newRig(t)
 	if r.ledger.Port == 0 || len(r.points.Addrs) != 1 {
 		t.Skip("servers of the user's own are not killed")
-	}
-	rounds, _ := strconv.Atoi(os.Getenv("ROUNDS")) // 0 where it is none
-	if rounds == 0 {
-		rounds = 20
 	}
 	r.config.Log, r.config.Patience, r.config.Every = natskit.URL(servers...), 5*time.Second, 50*time.Millisecond
 	engines := []*clickhouse.Engine{r.open(t, "a"), r.open(t, "b")}
@@ -134,28 +129,19 @@ func TestLogFaults(t *testing.T) {
 		writing.Go(func() { l.look(ctx, t, engines, &reads) })
 	}
 	var killed *natskit.Server
-	faults := []fault{
-		{"the leader of the log is killed", func() { killed = leader(t, servers); killed.Kill() }, func() { killed.Serve(t) }},
-		{"the leader of the log is frozen", func() { killed = leader(t, servers); killed.Freeze(t) }, func() { killed.Thaw(t) }},
-		{"a drainer is killed", func() { drainers[0].kill() }, func() { drainers[0].start(t, r, "drainer 0") }},
-		{"ClickHouse is killed", r.points.Kill, func() { r.points.Serve(t) }},
-		{"PostgreSQL is killed", r.ledger.Kill, func() { r.ledger.Serve(t) }},
+	faults := []fault.Fault{
+		{Of: "the leader of the log", Name: "killed", Begin: func() { killed = leader(t, servers); killed.Kill() }, End: func() { killed.Serve(t) }},
+		{Of: "the leader of the log", Name: "frozen", Begin: func() { killed = leader(t, servers); killed.Freeze(t) }, End: func() { killed.Thaw(t) }},
+		{Of: "a drainer", Name: "killed", Begin: func() { drainers[0].kill() }, End: func() { drainers[0].start(t, r, "drainer 0") }},
+		{Of: "ClickHouse", Name: "killed", Begin: r.points.Kill, End: func() { r.points.Serve(t) }},
+		{Of: "PostgreSQL", Name: "killed", Begin: r.ledger.Kill, End: func() { r.ledger.Serve(t) }},
 	}
-	for n := range rounds {
-		f := faults[n%len(faults)]
-		began := time.Now()
-		f.begin()
-		time.Sleep(time.Duration(200+rand.IntN(3000)) * time.Millisecond) // how long it lasts
-		f.end()
+	fault.Try(t, fault.Rounds(20), faults, func(when string) {
 		for _, l := range loggers {
 			before := l.acked.Load()
-			eventually(t, fmt.Sprintf("%s is written after %s", l.run, f.name), func() bool { return l.acked.Load() > before })
+			eventually(t, fmt.Sprintf("%s is written %s", l.run, when), func() bool { return l.acked.Load() > before })
 		}
-		if t.Failed() {
-			t.Fatalf("in round %d: %s", n+1, f.name)
-		}
-		t.Logf("round %d: %s, all write again after %s", n+1, f.name, time.Since(began).Round(time.Millisecond))
-	}
+	})
 	cancel()
 	writing.Wait()
 	r.drained(t)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -132,6 +133,52 @@ func TestMoveOfAServer(t *testing.T) {
 	}
 	c.refuses("were moved back into a data folder", "--data", t.TempDir(), "--store", c.points, "--catalog", c.catalog)
 	all(c.kitchen(c.serve(source.folder)))
+}
+
+// TestMoveOfRecords: signed records move with the points, and their log goes on with the same key.
+func TestMoveOfRecords(t *testing.T) {
+	c := newCluster(t)
+	at := c.serve(t.TempDir(), "--state-log")
+	folder, seen := at.folder, filepath.Join(t.TempDir(), "head.json")
+	p, last := c.join(at, 1), uint64(0)
+	records := 0
+	goesOn := func(server *member) {
+		t.Helper()
+		for n := range 3 {
+			e, err := p.seal(c.client(server), 0, &last, fmt.Sprintf(`{"n":%d}`, n))
+			if err == nil {
+				_, err = p.put(c.client(server), e)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			records++
+		}
+		k := c.kitchen(server)
+		if records > 3 {
+			k.says("continues", "state", "consistency", "lab/net", "--seen", seen)
+		}
+		k.says("records", "state", "head", "lab/net", "--seen", seen)
+		k.says(" 0 faults", "state", "verify", "lab/net/"+p.name)
+		if _, leaves := c.logOf(server); len(leaves) != records {
+			t.Errorf("the log has %d records, %d were taken", len(leaves), records)
+		}
+	}
+	goesOn(at)
+	at.kill()
+	if moved := c.migrate(folder); !moved.Final || moved.Records == nil || moved.Records.Records != int64(records) {
+		t.Errorf("%+v was moved", moved)
+	}
+	at = c.start(folder, "--state-log")
+	goesOn(at)
+	if os.Getenv("CLUSTER") == "" {
+		return // the way back waits until the server counts as stopped
+	}
+	at.kill()
+	if moved := c.migrate(folder, "--back"); moved.Records == nil || moved.Records.Records != int64(records) {
+		t.Errorf("%+v was moved back", moved)
+	}
+	goesOn(c.serve(folder, "--state-log"))
 }
 
 // drawn compares a curve with the numbers from 1 on. A line that was not acknowledged before a kill

@@ -36,11 +36,12 @@ import (
 //	            2 runs are copied       store/VERSION             moves; often, while the folder is served
 //	            3 the catalog moves     store/VERSION             moves; see migrate.go
 //	            4 the place is noted    both                      moves: neither is served
-//	            5 store/ goes aside     store.elsewhere           moves
-//	            6 it is released        store.elsewhere           is served
+//	            5 signed records move   both                      moves
+//	            6 store/ goes aside     store.elsewhere           moves
+//	            7 it is released        store.elsewhere           is served
 //	back        1 it is reserved        store.elsewhere           moves
 //	            2 runs are copied       both                      moves: neither is served
-//	            3 the catalog moves     both                      moves
+//	            3 the catalog moves     both                      moves; signed records, too
 //	            4 the note goes         store/VERSION             moves, for ever
 //
 // Whoever is killed in between does the same again.
@@ -84,6 +85,7 @@ type Moved struct {
 	Copied  points.Copied `json:"copied"`
 	Catalog *Migrated     `json:"catalog,omitempty"`
 	Files   *Files        `json:"files,omitempty"`
+	Records *Records      `json:"records,omitempty"`
 	Aside   string        `json:"aside,omitempty"` // the folder's old points
 	Seconds float64       `json:"seconds"`
 	next    string
@@ -249,6 +251,9 @@ func (f Folder) handOver(ctx context.Context, m *Move, to *clickhouse.Engine, ou
 	if err := f.SetStoreElsewhere(out.Store); err != nil {
 		return err
 	}
+	if err := f.recordsOut(ctx, m, out); err != nil {
+		return err
+	}
 	var err error
 	if out.Files != nil {
 		if out.Files.Aside, err = f.setFilesAside(); err != nil {
@@ -373,6 +378,9 @@ func (f Folder) takeBack(ctx context.Context, m *Move, from *clickhouse.Engine, 
 	if err := f.moveCatalog(ctx, m, out, f.moveIn); err != nil {
 		return err
 	}
+	if err := f.recordsBack(ctx, m, out); err != nil {
+		return err
+	}
 	if err := from.Ledger().SetMoving(ctx, movedBack); err != nil {
 		return err
 	}
@@ -481,6 +489,9 @@ func (m *Moved) Print(out io.Writer) error {
 	}
 	if m.Catalog != nil && !m.Catalog.Already {
 		line("catalog", "%d rows of %d tables, each read again and compared", m.Catalog.Rows, len(m.Catalog.Tables))
+	}
+	if m.Records != nil && m.Records.Records > 0 {
+		line("signed records", "%d, each read again and compared", m.Records.Records)
 	}
 	if m.Files != nil {
 		line("files", "%d, %s, are in the bucket", m.Files.Files, table.Bytes(m.Files.Bytes))

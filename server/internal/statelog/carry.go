@@ -16,7 +16,7 @@ import (
 const chunkBytes = 4 << 20
 
 // Carry copies what was taken and signed to a place that has none, with the key of the Merkle
-// log, and compares both places. One of them is a file, whose key is in keyFile. Nobody else
+// log, and compares both places. A target that has the same already is left as it is. One of them is a file, whose key is in keyFile. Nobody else
 // may use either. PostgreSQL has all of it or nothing; a file that is not whole is to be
 // deleted. taken is called with records as they come; it may begin anew.
 func Carry(ctx context.Context, from, to *Log, keyFile string, taken func(records int64)) error {
@@ -24,12 +24,12 @@ func Carry(ctx context.Context, from, to *Log, keyFile string, taken func(record
 	if err := to.base.QueryRowContext(ctx, `SELECT count(*) FROM projects`).Scan(&have); err != nil {
 		return to.failure("look for records", err)
 	}
-	if have > 0 {
+	if have > 0 && same(ctx, from, to) != nil {
 		return model.Errorf(model.CodeConflict, "there are signed records of %d projects already", have).
 			WithHint("move them away first, or name another place")
 	}
 	key, err := carryKey(ctx, from, to, keyFile)
-	if err == nil {
+	if err == nil && have == 0 {
 		err = carryRows(ctx, from, to, taken)
 	}
 	if err == nil {
@@ -39,6 +39,12 @@ func Carry(ctx context.Context, from, to *Log, keyFile string, taken func(record
 		err = to.Tree(key).whole(ctx)
 	}
 	return err
+}
+
+// Count is how many records there are.
+func (l *Log) Count(ctx context.Context) (n int64, err error) {
+	err = l.base.QueryRowContext(ctx, `SELECT count(*) FROM records`).Scan(&n)
+	return n, l.failure("count the records", err)
 }
 
 // carryKey gives the target the key of the source; nil: there is none.

@@ -77,6 +77,9 @@ func TestRecordsMoveIntoPostgreSQLAndBack(t *testing.T) {
 	place := databases(t)
 	shared := place.open(t)
 	carry(file, shared, keyFile)
+	if err := statelog.Carry(t.Context(), file, shared, keyFile, func(int64) { t.Error("a record was copied again") }); err != nil {
+		t.Errorf("once more: %v", err)
+	}
 	head2 := grows(shared, "", head)
 	if i := place.verify(t); i.Records != 42 || i.Forks != 1 || len(i.Damage) > 0 {
 		t.Errorf("%+v", i)

@@ -279,7 +279,7 @@ func unanswered(err error) error {
 	if known := (*model.Error)(nil); errors.As(err, &known) {
 		return err
 	}
-	return model.Errorf(model.CodeUnavailable, "ClickHouse did not take points: %v", err).WithHint("Run the same command again: it goes on where it was.")
+	return model.Errorf(model.CodeUnavailable, "ClickHouse did not take points: %v", err).WithHint("Run the same command again: it continues where it stopped.")
 }
 
 // Commit compares all points with those that ClickHouse has now. Only when they are the same, they

@@ -23,9 +23,11 @@ const (
 	// batchBytes and linger make batches large enough to be cheap on the server
 	// and young enough for a page that shows points within a second.
 	batchBytes = 1 << 20
-	linger     = 200 * time.Millisecond
-	busyPoll   = 20 * time.Millisecond
-	idlePoll   = 250 * time.Millisecond
+	// batchUpdates is below what a server takes in a batch, by the updates of one call.
+	batchUpdates = 8_000
+	linger       = 200 * time.Millisecond
+	busyPoll     = 20 * time.Millisecond
+	idlePoll     = 250 * time.Millisecond
 	// busyFor is how long after its last record a writer counts as busy.
 	busyFor   = time.Second
 	inFlight  = 8
@@ -225,7 +227,7 @@ func (s *session) deliver(ctx context.Context) error {
 // fill reads records into the batch in making; Got means that it is full.
 func (s *session) fill(ctx context.Context) (spool.Progress, error) {
 	var r spool.Record
-	for s.batches.size < s.pace.bytes {
+	for s.batches.size < s.pace.bytes && len(s.batches.updates) < batchUpdates {
 		progress, err := s.tail.Next(&r)
 		if err != nil {
 			return progress, err

@@ -53,6 +53,28 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// Many small updates come in batches that a server takes: none is sent twice.
+func TestManyUpdates(t *testing.T) {
+	s := startServer(t)
+	s.large = func(b *kymogramv1.Batch) bool {
+		if n := len(b.TypedUpdates); n > 10_000 {
+			t.Errorf("a batch has %d updates", n)
+			return true
+		}
+		return false
+	}
+	f := paced(t, s, spool.Pace{MaxBytes: 1 << 20})
+	const many = 30_000
+	for range many {
+		f.ok(f.w.Updates([]model.Update{{Op: model.OpAddTags, Tags: []string{"a"}}}))
+	}
+	f.close() // an update too
+	f.sync(Options{})
+	if len(s.updates) != many+1 {
+		t.Errorf("%d updates of %d arrived", len(s.updates), many+1)
+	}
+}
+
 // A call that begins many series is delivered, however many their definitions are: on the
 // stream that sees them for the first time, and on one that goes on after them. A record
 // that is too large all the same costs itself and not the definitions before it.

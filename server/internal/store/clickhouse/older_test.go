@@ -22,7 +22,8 @@ func TestOlderLedger(t *testing.T) {
 	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.ledger.Do(t, "SET search_path = "+r.schema+`; DELETE FROM ledger_version WHERE version_id > 3; DROP TABLE ledger_streams;
+	r.ledger.Do(t, "SET search_path = "+r.schema+`; DELETE FROM ledger_version WHERE version_id > 3; DROP TABLE ledger_streams, ledger_blocks, ledger_drains;
+		ALTER TABLE ledger_runs DROP logged; ALTER TABLE ledger_store DROP log, DROP moving;
 		ALTER TABLE ledger_runs ADD top BIGINT; ALTER TABLE ledger_series DROP known; UPDATE ledger_series SET plain = TRUE, attempt = 1`)
 	e := r.open(t, "a")
 	describes(t, e, run, 8)

@@ -297,8 +297,8 @@ func (u unit) of(a amount) (sum spent) {
 		n    int
 		cost spent
 	}{{a.points, u.point}, {a.inserts, u.insert}, {a.updates, u.update}, {a.runs, u.run}} {
-		n := time.Duration(part.n)
-		sum = spent{sum.servers + n*part.cost.servers, sum.points + n*part.cost.points, sum.database + n*part.cost.database}
+		all := part.cost.times(float64(part.n))
+		sum = spent{sum.servers + all.servers, sum.points + all.points, sum.database + all.database}
 	}
 	return sum
 }

@@ -117,7 +117,9 @@ func TestSlowCallersGatherForASync(t *testing.T) {
 func TestACallerThatStaysAwayIsForgotten(t *testing.T) {
 	gathered(t, func(t *testing.T, l *wal.Log, _ *sleepyDisk) {
 		var all sync.WaitGroup
-		for range 3 { // the first alone, then two of them share a sync
+		all.Go(func() { appendOnce(t, l) })
+		synctest.Wait() // it syncs
+		for range 2 {   // they share the next sync
 			all.Go(func() { appendOnce(t, l) })
 		}
 		all.Wait()

@@ -29,14 +29,16 @@ func Env(t testing.TB, ahead time.Duration) []string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	if err := os.Chmod(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
 	library := filepath.Join(folder, "clock.so")
 	cmd := exec.CommandContext(t.Context(), compiler, "-shared", "-fPIC", "-O2", fmt.Sprintf("-DAHEAD=%d", int(ahead.Seconds())), "-o", library, "-x", "c", "-", "-lpthread")
 	cmd.Stdin = strings.NewReader(source)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, path := range []string{folder, library} { // PostgreSQL is of another user
+		if err := os.Chmod(path, 0o755); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return []string{"LD_PRELOAD=" + library}
 }

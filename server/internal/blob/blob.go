@@ -12,6 +12,7 @@ import (
 	"context"
 	"encoding/hex"
 	"io"
+	"time"
 
 	"github.com/kymogram/kymogram/internal/model"
 )
@@ -69,6 +70,21 @@ type Upload struct {
 type Reader interface {
 	io.ReadSeekCloser
 	Size() int64
+}
+
+// Linker is a [Store] whose blobs readers may get past the server.
+type Linker interface {
+	// Link is an address at which a blob may be read without a key for a while, empty where
+	// readers get it from the server.
+	Link(ctx context.Context, h Hash, life time.Duration) (string, error)
+}
+
+// LinkOf is the address of a blob of a store, empty where there is none.
+func LinkOf(ctx context.Context, s Store, h Hash, life time.Duration) (string, error) {
+	if l, is := s.(Linker); is {
+		return l.Link(ctx, h, life)
+	}
+	return "", nil
 }
 
 // NotFound is the error for an unknown blob.

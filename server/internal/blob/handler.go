@@ -188,6 +188,15 @@ func (h *Handler) URL(path func(Hash) string, answer func(http.ResponseWriter, i
 			return
 		}
 		query, expires := h.signer.Query(method, hash, URLLife)
-		answer(w, http.StatusOK, map[string]any{"url": path(hash) + "?" + query, "method": method, "expires_ns": expires.UnixNano()})
+		url := path(hash) + "?" + query
+		if method == http.MethodGet {
+			link, err := LinkOf(r.Context(), h.store, hash, URLLife)
+			if err != nil {
+				h.fail(w, r, err)
+				return
+			}
+			url = cmp.Or(link, url)
+		}
+		answer(w, http.StatusOK, map[string]any{"url": url, "method": method, "expires_ns": expires.UnixNano()})
 	})
 }

@@ -22,9 +22,11 @@ import (
 type Place struct {
 	Bucket, Prefix   string
 	Endpoint, Region string // "": those of the environment, else of AWS
+	// Direct: readers get addresses of S3 itself, see [Store.Link].
+	Direct bool
 }
 
-// Parse reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME. Keys are no part of it.
+// Parse reads s3://BUCKET/PREFIX?endpoint=URL&region=NAME&reads=direct. Keys are no part of it.
 func Parse(location string) (Place, error) {
 	u, err := url.Parse(location)
 	if err != nil || u.Scheme != "s3" || u.Host == "" || u.User != nil || u.Fragment != "" {
@@ -41,8 +43,12 @@ func Parse(location string) (Place, error) {
 			p.Endpoint = values[0]
 		case name == "region" && len(values) == 1:
 			p.Region = values[0]
+		case name == "reads" && len(values) == 1 && values[0] == "direct":
+			p.Direct = true
+		case name == "reads":
+			return Place{}, model.Errorf(model.CodeInvalid, "reads of a bucket may be direct, and nothing else")
 		default:
-			return Place{}, model.Errorf(model.CodeInvalid, "%q is no setting of a bucket: there are endpoint and region, each once", name)
+			return Place{}, model.Errorf(model.CodeInvalid, "%q is no setting of a bucket: there are endpoint, region and reads, each once", name)
 		}
 	}
 	if _, err := p.endpoint(); err != nil {

@@ -32,6 +32,7 @@ type Store struct {
 	bucket string
 	prefix string // of all names, "" or with a slash at its end
 	folder string // for files of this machine
+	direct bool   // see Link
 
 	// sweeping keeps a blob that is being put again from being swept. Who puts one shares it:
 	// each waits for S3.
@@ -54,7 +55,7 @@ const openLimit = 30 * time.Second
 // Open uses a bucket, and a folder of this machine for what is on its way, from which it clears
 // what a crash left. Owner is who sweeps the place: CodeConflict where that is another one.
 func Open(ctx context.Context, place Place, folder, owner string) (*Store, error) {
-	s := &Store{bucket: place.Bucket, prefix: place.Prefix, folder: folder, ends: map[string]int64{}, sweeping: &alone{}}
+	s := &Store{bucket: place.Bucket, prefix: place.Prefix, folder: folder, direct: place.Direct, ends: map[string]int64{}, sweeping: &alone{}}
 	var err error
 	if s.client, err = place.connect(&s.requests); err != nil {
 		return nil, err

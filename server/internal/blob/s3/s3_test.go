@@ -99,6 +99,69 @@ func TestSuiteOfAService(t *testing.T) {
 	})
 }
 
+// TestLinks: with reads=direct a blob is read at S3, by an address that needs no key. That S3 looks
+// at the signature is seen with a service that does.
+func TestLinks(t *testing.T) {
+	location, strict := "s3://"+bucket+"/links?endpoint="+service(t), false
+	if os.Getenv("CLUSTER") != "" {
+		location, strict = versitygw.Start(t).Location("links"), true
+	}
+	direct := location + "&reads=direct"
+	s, data := open(t, direct), []byte("some bytes")
+	h := blob.Hash(sha256.Sum256(data))
+	if err := s.Put(t.Context(), h, bytes.NewReader(data)); err != nil {
+		t.Fatal(err)
+	}
+	if link, err := open(t, location).Link(t.Context(), h, time.Minute); link != "" || err != nil {
+		t.Errorf("without reads=direct: %q, %v", link, err)
+	}
+	signer, err := blob.NewSigner(make([]byte, 32), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	everybody := func(context.Context, string) (bool, error) { return true, nil }
+	handler := blob.NewHandler(s, signer, 1<<20, everybody, func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) })
+	var given map[string]any
+	handler.URL(func(blob.Hash) string { return "/here" }, func(_ http.ResponseWriter, _ int, answer any) { given, _ = answer.(map[string]any) }).
+		ServeHTTP(httptest.NewRecorder(), requestOf(http.MethodGet, h))
+	link, _ := given["url"].(string)
+	read := func(link string) (*http.Response, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, link, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer, string(body)
+	}
+	answer, body := read(link)
+	if answer.StatusCode != http.StatusOK || body != string(data) || answer.Header.Get("Content-Disposition") != "attachment" || answer.Header.Get("Content-Type") != "application/octet-stream" {
+		t.Errorf("%s: %s %v %q", link, answer.Status, answer.Header, body)
+	}
+	if other, _ := read(strings.Replace(link, "X-Amz-Expires=900", "X-Amz-Expires=9000", 1)); strict && other.StatusCode != http.StatusForbidden {
+		t.Errorf("for longer than it was signed: %s", other.Status)
+	}
+	handler.URL(func(blob.Hash) string { return "/here" }, func(_ http.ResponseWriter, _ int, answer any) { given, _ = answer.(map[string]any) }).
+		ServeHTTP(httptest.NewRecorder(), requestOf(http.MethodPost, h))
+	if to, _ := given["url"].(string); !strings.HasPrefix(to, "/here?") {
+		t.Errorf("uploads go to %s", to)
+	}
+}
+
+func requestOf(method string, h blob.Hash) *http.Request {
+	r := httptest.NewRequest(method, "/", http.NoBody)
+	r.SetPathValue("sha256", h.String())
+	return r
+}
+
 // TestTwoNodes: a node goes on with what another one began, and of two that append at one place
 // one is told to ask again.
 func TestTwoNodes(t *testing.T) {

@@ -28,6 +28,9 @@ func (r *Receiver) downloadURL(ctx context.Context, sha256 string) (string, erro
 	if err != nil {
 		return "", err
 	}
+	if link, err := blob.LinkOf(ctx, r.options.Blobs, hash, downloadLife); err != nil || link != "" {
+		return link, err
+	}
 	query, _ := r.options.Signer.Query(http.MethodGet, hash, downloadLife)
 	return baseOf(ctx) + "/api/v1/blobs/" + sha256 + "?" + query, nil
 }

@@ -106,32 +106,25 @@ func (s *Server) write(t testing.TB, name, text string) {
 // Serve starts it, also again after [Server.Kill], and waits until it answers.
 func (s *Server) Serve(t testing.TB) {
 	t.Helper()
-	s.start(t)
-	s.wait(t)
+	s.start(t, s.program())
+	s.ready(t)
 }
 
-func (s *Server) start(t testing.TB) {
+func (s *Server) ready(t testing.TB) {
 	t.Helper()
-	s.cmd = exec.CommandContext(context.Background(), s.binary, "--config-file="+filepath.Join(s.folder, "config.xml"))
-	s.cmd.Dir, s.cmd.Env = s.folder, append(os.Environ(), s.env...)
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	s.wait(t, s.program, func() bool { return s.answers(t.Context()) })
+}
+
+func (s *Server) program() *exec.Cmd {
+	cmd := exec.CommandContext(context.Background(), s.binary, "--config-file="+filepath.Join(s.folder, "config.xml"))
+	cmd.Dir, cmd.Env = s.folder, append(os.Environ(), s.env...)
+	return cmd
 }
 
 // Ahead gives it a clock that is ahead by so much, from its next start on.
 func (s *Server) Ahead(t testing.TB, by time.Duration) {
 	t.Helper()
 	s.env = clock.Env(t, by)
-}
-
-func (s *Server) wait(t testing.TB) {
-	t.Helper()
-	for end := time.Now().Add(3 * time.Minute); !s.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("ClickHouse does not answer:\n%s", s.errors())
-		}
-	}
 }
 
 func (s *Server) answers(ctx context.Context) bool {

@@ -48,10 +48,10 @@ func StartCluster(t testing.TB) *Cluster {
 		}
 	}
 	for _, s := range c.All() {
-		s.start(t)
+		s.start(t, s.program())
 	}
 	for _, s := range c.All() {
-		s.wait(t)
+		s.ready(t)
 	}
 	return c
 }
@@ -116,18 +116,15 @@ func startKeeper(t testing.TB) *Keeper {
 // Serve starts it, also again after [Keeper.Kill], and waits until it answers.
 func (k *Keeper) Serve(t testing.TB) {
 	t.Helper()
-	k.forgetEmptyLogs(t)
-	k.cmd = exec.CommandContext(context.Background(), "java", "-Xmx128m", "-cp", k.folder+":"+keeperJar,
-		"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(k.folder, "zoo.cfg"))
-	k.cmd.Stdout, k.cmd.Stderr = &k.said, &k.said
-	if err := k.cmd.Start(); err != nil {
-		t.Fatal(err)
+	program := func() *exec.Cmd {
+		k.forgetEmptyLogs(t)
+		cmd := exec.CommandContext(context.Background(), "java", "-Xmx128m", "-cp", k.folder+":"+keeperJar,
+			"org.apache.zookeeper.server.quorum.QuorumPeerMain", filepath.Join(k.folder, "zoo.cfg"))
+		cmd.Stdout, cmd.Stderr = &k.said, &k.said
+		return cmd
 	}
-	for end := time.Now().Add(3 * time.Minute); !k.answers(t.Context()); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("ZooKeeper does not answer")
-		}
-	}
+	k.start(t, program())
+	k.wait(t, program, func() bool { return k.answers(t.Context()) })
 }
 
 // forgetEmptyLogs removes logs that were killed before they began: with one ZooKeeper does not start.

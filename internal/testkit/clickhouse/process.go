@@ -4,10 +4,43 @@ import (
 	"os/exec"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // process is a program that a test kills and freezes.
-type process struct{ cmd *exec.Cmd }
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has
+}
+
+// wait waits until a program that was started answers. One that ends by itself is started again,
+// as a machine's service manager does.
+func (p *process) wait(t testing.TB, program func() *exec.Cmd, answers func() bool) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); !answers(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s does not answer", p.cmd.Path)
+		}
+		select {
+		case <-p.ended:
+			p.start(t, program())
+		default:
+		}
+	}
+}
+
+func (p *process) start(t testing.TB, program *exec.Cmd) {
+	t.Helper()
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	p.cmd, p.ended = program, ended
+	go func() {
+		_ = program.Wait() // it was killed, or says why in its log
+		close(ended)
+	}()
+}
 
 // Kill ends it as a crash does.
 func (p *process) Kill() {
@@ -15,7 +48,7 @@ func (p *process) Kill() {
 		return
 	}
 	_ = p.cmd.Process.Kill()
-	_ = p.cmd.Wait()
+	<-p.ended
 	p.cmd = nil
 }
 

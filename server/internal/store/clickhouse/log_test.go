@@ -209,11 +209,14 @@ func TestLogKilled(t *testing.T) {
 	run, w := model.RunID{1}, model.WriterID{1}
 	open(t, e, run, w)
 	for k := range uint64(6) {
+		var back sync.WaitGroup
 		if k%2 == 1 {
 			servers[0].Kill()
-			go func() { time.Sleep(200 * time.Millisecond); servers[0].Serve(t) }()
+			back.Go(func() { time.Sleep(200 * time.Millisecond); servers[0].Serve(t) })
 		}
-		if ack, err := e.Append(t.Context(), numbers(run, w, k*3+1, (k+1)*3, false)); err != nil || ack.Mark != (k+1)*3 {
+		ack, err := e.Append(t.Context(), numbers(run, w, k*3+1, (k+1)*3, false))
+		back.Wait()
+		if err != nil || ack.Mark != (k+1)*3 {
 			t.Fatalf("%+v, %v", ack, err)
 		}
 	}

@@ -114,15 +114,22 @@ func (l *Ledger) Series(ctx context.Context, run model.RunID, ids []store.Series
 	return l.seriesWhere(ctx, run, `id = ANY($2)`, numbers)
 }
 
-// seriesWhere lists series; a condition's parameters are from $2 on. A plain one without streams
-// is so no more where a later attempt that resumed somewhere may hide points of its own.
-func (l *Ledger) seriesWhere(ctx context.Context, run model.RunID, condition string, args ...any) ([]curve.Series, error) {
-	rows, err := l.pool.Query(ctx, `SELECT s.id, s.kind, s.key, s.known, s.plain, w.id, w.logger, `+streamColumns+`
+// seriesQuery reads series with their streams, a row for each. A plain one without streams is so no
+// more where a later attempt that resumed somewhere may hide points of its own. Streams are looked
+// up for each series: where PostgreSQL expects few of a run, it would compare all series with all
+// streams.
+func seriesQuery(condition string) string {
+	return `SELECT s.id, s.kind, s.key, s.known, s.plain, w.id, w.logger, ` + streamColumns + `
 		FROM (SELECT id, kind, key, known, plain AND NOT EXISTS (SELECT 1 FROM ledger_attempts a JOIN ledger_attempts own ON own.run = a.run AND own.number = s.attempt
 			WHERE a.run = s.run AND a.resume_from IS NOT NULL AND (a.precedence, a.number) > (own.precedence, own.number)) AS plain
-			FROM ledger_series s WHERE run = $1 AND `+condition+`) s
-		LEFT JOIN ledger_streams t ON t.run = $1 AND t.series = s.id
-		LEFT JOIN (SELECT place, id, logger FROM ledger_writers WHERE run = $1) w ON w.place = t.writer ORDER BY s.key`, slices.Concat([]any{run[:]}, args)...)
+			FROM ledger_series s WHERE run = $1 AND ` + condition + `) s
+		LEFT JOIN LATERAL (SELECT * FROM ledger_streams WHERE run = $1 AND series = s.id OFFSET 0) t ON TRUE
+		LEFT JOIN LATERAL (SELECT id, logger FROM ledger_writers WHERE run = $1 AND place = t.writer OFFSET 0) w ON TRUE ORDER BY s.key`
+}
+
+// seriesWhere lists series; a condition's parameters are from $2 on.
+func (l *Ledger) seriesWhere(ctx context.Context, run model.RunID, condition string, args ...any) ([]curve.Series, error) {
+	rows, err := l.pool.Query(ctx, seriesQuery(condition), slices.Concat([]any{run[:]}, args)...)
 	if err != nil {
 		return nil, failure("read the ledger", err)
 	}

@@ -1,0 +1,4 @@
+package ledger
+
+// SeriesQuery is the query of series with their streams.
+var SeriesQuery = seriesQuery

@@ -160,7 +160,7 @@ $(TOOLS)/.installed: tools/go.mod tools/gen/go.mod
 
 ## ---- prove ----
 
-.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-wandb test-crash bench bench-client proof-client bench-scale bench-reading bench-metrics bench-bounds bench-state bench-wandb bench-peers bench-small bench-shapes bench-promql bench-web bench-subnet bench-telemetry bench-console growth proof proof-engine proof-damage compat
+.PHONY: test prepare stale test-go test-race test-web test-python test-adapters test-frameworks test-e2e test-wandb test-crash bench bench-client proof-client bench-scale bench-shared bench-reading bench-metrics bench-bounds bench-state bench-wandb bench-peers bench-small bench-shapes bench-promql bench-web bench-subnet bench-telemetry bench-console growth proof proof-engine proof-damage compat
 test: ## every test: installs what it needs, builds, tests; CI runs lint and stale after it
 	@tools/test
 
@@ -272,6 +272,9 @@ proof-client: setup ## what the client and others lose when a training ends badl
 
 bench-scale: bin/kymogram ## 100,000 runs, a run of 1,000,000 series, a series of 100 M points; ARGS=-quick for a hundredth
 	$(GO) run ./test/bench/scale -binary bin/kymogram $(ARGS)
+
+bench-shared: bin/kymogram ## what points cost servers that share ClickHouse and PostgreSQL; POINTS=2000000, which takes 8 minutes
+	$(GO) test -count 1 -timeout 2h -run TestShared -v ./test/bench/scale -figures $(or $(POINTS),2000000)
 
 bench-bounds: ## processor time of what is bounded: a second writer into a wide run, hostile bodies of 16 MiB, refused requests
 	@$(GO) test -run NONE -bench SecondWriter -benchtime 20x ./server/internal/store/local

@@ -91,7 +91,7 @@ func store(t *testing.T) []string {
 func needsFolder(t *testing.T) {
 	t.Helper()
 	if os.Getenv("NETSTATE_STORE") != "" {
-		t.Skip("PostgreSQL is backed up with its own tools")
+		t.Skip("it backs up and restores a data folder; with NETSTATE_STORE records are in PostgreSQL")
 	}
 }
 

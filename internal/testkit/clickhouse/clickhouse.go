@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/kymogram/kymogram/internal/testkit/clock"
+	"github.com/kymogram/kymogram/internal/testkit/port"
 )
 
 // Server is a ClickHouse that runs until the test ends.
@@ -46,7 +47,7 @@ func Any(t testing.TB) *Server {
 // Start makes an empty server in a folder of its own, and waits until it answers.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := prepare(t, ports(t, 2), "")
+	s := prepare(t, port.Free(t, 2), "")
 	s.Serve(t)
 	return s
 }
@@ -79,21 +80,6 @@ func binary(t testing.TB) string {
 	}
 	t.Skip("ClickHouse is not installed: apt-get install --no-install-recommends clickhouse-server clickhouse-client, or set CLICKHOUSE_ADDRS")
 	return ""
-}
-
-// ports are free ones on 127.0.0.1.
-func ports(t testing.TB, n int) []int {
-	t.Helper()
-	out := make([]int, n)
-	for i := range out {
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()                       // together at the end, so that no port is given twice
-		out[i] = listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
-	}
-	return out
 }
 
 func (s *Server) write(t testing.TB, name, text string) {

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kymogram/kymogram/internal/testkit/port"
 )
 
 // ClusterName is that of the test's own cluster in the configuration of its servers.
@@ -31,7 +33,7 @@ type Cluster struct {
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{Keeper: startKeeper(t)}
-	free := ports(t, 3*shards*replicas)
+	free := port.Free(t, 3*shards*replicas)
 	var text strings.Builder
 	for s := range shards {
 		text.WriteString("<shard><internal_replication>true</internal_replication>")
@@ -98,7 +100,7 @@ func startKeeper(t testing.TB) *Keeper {
 	if _, err := os.Stat(keeperJar); err != nil {
 		t.Skip("ZooKeeper is not installed: apt-get install --no-install-recommends zookeeper")
 	}
-	k := &Keeper{port: ports(t, 1)[0], folder: t.TempDir()}
+	k := &Keeper{port: port.Free(t, 1)[0], folder: t.TempDir()}
 	settings := fmt.Sprintf("tickTime=500\ndataDir=%s\nclientPort=%d\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\nforceSync=no\nmaxClientCnxns=0\n", k.folder, k.port)
 	if err := os.WriteFile(filepath.Join(k.folder, "zoo.cfg"), []byte(settings), 0o600); err != nil {
 		t.Fatal(err)

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/kymogram/kymogram/internal/testkit/port"
 )
 
 // Server is a process.
@@ -30,7 +32,7 @@ type Server struct {
 func Start(t testing.TB, servers int, more ...string) []*Server {
 	t.Helper()
 	program := build(t)
-	ports := ports(t, 2*servers)
+	ports := port.Free(t, 2*servers)
 	var routes []string
 	for i := range servers {
 		routes = append(routes, address(ports[servers+i]))
@@ -111,11 +113,17 @@ func build(t testing.TB) string {
 	if err := os.MkdirAll(filepath.Dir(program), 0o750); err != nil {
 		t.Fatal(err)
 	}
+	run := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir, cmd.Env = source, append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+		return cmd.CombinedOutput()
+	}
+	if out, err := run("mod", "download"); err != nil {
+		t.Skipf("NATS needs its Go module: %v\n%s", err, out)
+	}
 	own := fmt.Sprintf("%s.%d", program, os.Getpid()) // several tests may build it at once
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", own, ".")
-	cmd.Dir, cmd.Env = source, append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Skipf("NATS cannot be built, which needs its Go module: %v\n%s", err, out)
+	if out, err := run("build", "-o", own, "."); err != nil {
+		t.Fatalf("build NATS: %v\n%s", err, out)
 	}
 	if err := os.Rename(own, program); err != nil {
 		t.Fatal(err)
@@ -134,19 +142,4 @@ func fresh(program string, sources ...string) bool {
 		}
 	}
 	return true
-}
-
-// ports are free ones on 127.0.0.1.
-func ports(t testing.TB, n int) []int {
-	t.Helper()
-	out := make([]int, n)
-	for i := range out {
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close()                       // together at the end, so that no port is given twice
-		out[i] = listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
-	}
-	return out
 }

@@ -184,7 +184,7 @@ func (d *Diagnosis) checkLedger(ctx context.Context, q ClusterQuestion) {
 // oldBlock is how old points in the log may be before somebody should look.
 const oldBlock = time.Minute
 
-// checkLog tells of points on their way to ClickHouse.
+// checkLog looks at the points that wait in the log.
 func (d *Diagnosis) checkLog(ctx context.Context, q ClusterQuestion) error {
 	if q.Log != "" {
 		if err := journal.Check(q.Log); err != nil {

@@ -204,7 +204,7 @@ func TestPutsGoOnOverARestart(t *testing.T) {
 // that gave it signs no other history. One that does not know goes on with what there is.
 func TestAFailoverThatLosesAHead(t *testing.T) {
 	if os.Getenv("CLUSTER") == "" {
-		t.Skip("make test-cluster")
+		t.Skip("a standby and a failover: make test-cluster")
 	}
 	primary := postgres.Start(t)
 	url := primary.URL(t)

@@ -290,7 +290,7 @@ func unreachable(err error) error {
 	return model.Errorf(model.CodeUnavailable, "NATS cannot be reached: %v", err).WithHint("Look at the address of the log, and whether its servers run.")
 }
 
-// refused tells of a request that the servers did not do.
+// refused is the error for a request that the servers did not do.
 func refused(err error) error {
 	var said *jetstream.APIError
 	var known *model.Error

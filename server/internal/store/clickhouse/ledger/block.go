@@ -60,7 +60,7 @@ type Due struct {
 	Turn bool
 }
 
-// Blocks tells of blocks of a shard which of them count, and are not drained.
+// Blocks finds those of a shard that count and are not drained.
 func (l *Ledger) Blocks(ctx context.Context, shard uint32, ids []BlockID) (map[BlockID]Due, error) {
 	rows, err := l.pool.Query(ctx, `WITH other AS (SELECT min(number) AS number FROM ledger_blocks WHERE shard = $2 AND number > 0 AND id <> ALL($1))
 		SELECT b.id, b.number, b.number < coalesce(other.number, b.number + 1), ARRAY(SELECT r.id FROM ledger_runs r WHERE r.id = ANY(b.runs) AND NOT r.deleted)
